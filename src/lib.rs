@@ -1,0 +1,14 @@
+//! `rl-lab`: a chaos and correctness lab for rate limiters.
+//!
+//! Five floors; a module imports only floors below its own (a test reads the imports):
+//!
+//! | floor | modules | what lives there |
+//! |---|---|---|
+//! | 0 | [`model`] | pure data and arithmetic: units, contracts, ops, histories, verdicts, scenarios |
+//! | 1 | [`ports`] | one trait per file: limiter, store, backend, topology, workload, checker, format, clock |
+//! | 2 | [`limiters`] [`clients`] [`backends`] [`topologies`] [`workloads`] [`checkers`] [`formats`] | one family each; they never import each other |
+//! | 3 | [`runner`] | the only place where families meet: plan, stage, drive, judge, store |
+//! | 4 | [`cli`] | clap, printing and exit codes |
+
+pub mod model;
+pub mod ports;

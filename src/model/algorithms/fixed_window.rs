@@ -1,0 +1,64 @@
+//! A counter that starts anew when its window is over; the window opens with the first hit.
+
+use super::Step;
+use crate::model::units::{Cost, Limit, Window};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FixedWindow {
+    limit: Limit,
+    window: Window,
+    /// When the open window began (ms) and what it has counted.
+    open: Option<(i64, u64)>,
+}
+
+impl FixedWindow {
+    pub fn new(limit: Limit, window: Window) -> Self {
+        Self { limit, window, open: None }
+    }
+
+    /// As if `used` had been admitted at `now_ms`.
+    pub fn preset(&mut self, now_ms: i64, used: u64) {
+        self.open = Some((now_ms, used));
+    }
+
+    /// Every call is counted, refused ones too.
+    pub fn acquire(&mut self, now_ms: i64, cost: Cost) -> Step {
+        let length = self.window.millis() as i64;
+        let (began, counted) = match self.open {
+            Some((began, counted)) if now_ms - began < length => (began, counted),
+            _ => (now_ms, 0),
+        };
+        let counted = counted.saturating_add(u64::from(cost.get()));
+        self.open = Some((began, counted));
+        let limit = self.limit.get();
+        let allowed = counted <= limit;
+        let retry_after_ms = match (allowed, u64::from(cost.get()) > limit) {
+            (true, _) => Some(0),
+            (false, true) => None,
+            (false, false) => Some((began + length - now_ms) as u64),
+        };
+        Step { allowed, remaining: limit.saturating_sub(counted), retry_after_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_opens_with_the_first_hit_and_starts_anew_after_it() {
+        let mut w = FixedWindow::new(Limit::new(2).unwrap(), Window::from_millis(100).unwrap());
+        let at = |w: &mut FixedWindow, t| w.acquire(t, Cost::ONE);
+        assert!(at(&mut w, 1000).allowed);
+        assert_eq!(at(&mut w, 1050).remaining, 0);
+        let refused = at(&mut w, 1099);
+        assert_eq!((refused.allowed, refused.retry_after_ms), (false, Some(1)));
+        assert!(at(&mut w, 1100).allowed);
+    }
+
+    #[test]
+    fn a_cost_above_the_limit_is_told_never() {
+        let mut w = FixedWindow::new(Limit::new(2).unwrap(), Window::from_millis(100).unwrap());
+        assert_eq!(w.acquire(0, Cost::new(3).unwrap()).retry_after_ms, None);
+    }
+}

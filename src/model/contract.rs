@@ -1,0 +1,135 @@
+//! What a limiter promises ([`Contract`]) and what a scenario or a user needs ([`Requirement`]).
+//!
+//! The two are kept apart on purpose: a per-process limiter keeps its promise on every node and
+//! still fails a global requirement, and a limiter that promises nothing passes nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::units::{Limit, Window};
+
+/// How much may be admitted over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Bound {
+    /// At most `limit` in each window of length `window`; a window opens with the first hit after
+    /// the one before it closed. Two windows may touch, so any span of one window's length can
+    /// hold up to twice the limit.
+    FixedWindow { limit: Limit, window: Window },
+    /// As `FixedWindow`, but windows begin at whole multiples of `window` since the Unix epoch.
+    AlignedWindow { limit: Limit, window: Window },
+    /// At most `limit` in every span of length `window`, wherever it begins.
+    SlidingWindow { limit: Limit, window: Window },
+    /// At most `capacity` + `refill` × span / `window` in every span.
+    Bucket { capacity: Limit, refill: Limit, window: Window },
+    /// No promise at all.
+    None,
+}
+
+impl Bound {
+    /// The most that can be admitted in one instant; `None` where nothing is promised.
+    pub fn burst(&self) -> Option<u64> {
+        match self {
+            Self::FixedWindow { limit, .. }
+            | Self::AlignedWindow { limit, .. }
+            | Self::SlidingWindow { limit, .. } => Some(limit.get()),
+            Self::Bucket { capacity, .. } => Some(capacity.get()),
+            Self::None => None,
+        }
+    }
+
+    /// The window the bound speaks of; `None` where nothing is promised.
+    pub fn window(&self) -> Option<Window> {
+        match self {
+            Self::FixedWindow { window, .. }
+            | Self::AlignedWindow { window, .. }
+            | Self::SlidingWindow { window, .. }
+            | Self::Bucket { window, .. } => Some(*window),
+            Self::None => None,
+        }
+    }
+
+    /// The bound as a sentence part: `at most 10 in each 60s window from its first hit`.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::FixedWindow { limit, window } => {
+                format!("at most {limit} in each {window} window, opened by its first hit")
+            }
+            Self::AlignedWindow { limit, window } => {
+                format!("at most {limit} in each clock-aligned {window} window")
+            }
+            Self::SlidingWindow { limit, window } => format!("at most {limit} in any {window}"),
+            Self::Bucket { capacity, refill, window } => {
+                format!("at most {capacity} at once, refilled at {refill} per {window}")
+            }
+            Self::None => "no bound".to_owned(),
+        }
+    }
+}
+
+/// Over which calls the bound counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Each node on its own.
+    Node,
+    /// All nodes together.
+    Global,
+}
+
+/// Whose clock decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecidingClock {
+    /// The wall clock of the app server that makes the call.
+    App,
+    /// The store's clock: `TIME` in a script, or key expiry.
+    Server,
+}
+
+/// Whether a refused call takes anything out of the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Denials {
+    Charged,
+    Free,
+}
+
+/// What the caller gets while the store does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnOutage {
+    /// The call is admitted.
+    Open,
+    /// The call is refused.
+    Closed,
+    /// A local limiter decides.
+    Fallback,
+    /// The caller gets an error and must decide.
+    Error,
+    /// The limiter does not use a store.
+    Unaffected,
+}
+
+/// The promise of one configured limiter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct Contract {
+    pub bound: Bound,
+    pub scope: Scope,
+    pub clock: DecidingClock,
+    /// Resolution in milliseconds of the clock the limiter computes with. Two readings of it can
+    /// differ by this much more than real time did; checkers widen intervals by it.
+    pub clock_resolution_ms: u64,
+    pub denials: Denials,
+    pub on_outage: OnOutage,
+    /// The longest time to live a key of this limiter may have; `None` if it keeps no keys.
+    pub key_ttl_at_most: Option<Window>,
+}
+
+/// What the scenario or the user needs, whatever the limiter promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    pub bound: Bound,
+    pub scope: Scope,
+}

@@ -1,0 +1,434 @@
+//! The history of a run: what the lab saw, in order, one JSON object per line.
+//!
+//! Written while the run goes on and readable up to its last whole line, so a lab that was
+//! killed loses nothing it had seen. [`Builder`] turns events back into rounds that a checker can
+//! judge; the lab's own verdicts and `rl-lab analyze` both come from it.
+//!
+//! All times are nanoseconds since the run's one monotonic anchor.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::contract::{Contract, Requirement};
+use super::op::{Completion, Decision, KeyId, Op, Outcome, Source};
+use super::report::{CellHonesty, ServerInfo};
+use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
+use super::verdict::Verdict;
+
+/// The version of the format. A reader refuses what it does not know.
+pub const SCHEMA: u32 = 1;
+
+/// One line of `history.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Event {
+    Run(RunHeader),
+    Cell(Box<CellHeader>),
+    Round {
+        index: u32,
+        at: Nanos,
+    },
+    /// A key was given a state as if `used` had been admitted before the round.
+    Preset {
+        key: String,
+        used: u64,
+        node: NodeId,
+        invoke: Nanos,
+        complete: Nanos,
+    },
+    Invoke {
+        op: OpId,
+        node: NodeId,
+        key: String,
+        cost: Cost,
+        at: Nanos,
+    },
+    Ok {
+        op: OpId,
+        allowed: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remaining: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
+        source: Source,
+        at: Nanos,
+    },
+    Fail {
+        op: OpId,
+        error: String,
+        at: Nanos,
+    },
+    Info {
+        op: OpId,
+        error: String,
+        at: Nanos,
+    },
+    /// A key as the store showed it while no op was open: PTTL in ms, −1 without expiry, −2 gone.
+    Probe {
+        key: String,
+        pttl: i64,
+        at: Nanos,
+    },
+    /// The key space was listed to its end: every key the round touched has a `Probe`.
+    ProbesComplete {
+        at: Nanos,
+    },
+    RoundEnd {
+        at: Nanos,
+        clock_step_ns: i64,
+    },
+    CellEnd {
+        honesty: CellHonesty,
+    },
+    /// The run came to its end by itself.
+    End {
+        status: String,
+    },
+}
+
+/// First line of every history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunHeader {
+    pub schema: u32,
+    pub lab: String,
+    pub id: String,
+    pub seed: Seed,
+    pub command: Vec<String>,
+    pub started: String,
+    /// Unix time in nanoseconds at the anchor.
+    pub epoch_ns_at_zero: i64,
+}
+
+/// Everything a judge needs to know about one cell: a limiter under one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellHeader {
+    pub scenario: String,
+    pub limiter: String,
+    #[serde(default)]
+    pub params: BTreeMap<String, String>,
+    #[serde(default)]
+    pub policy: Option<String>,
+    pub client: String,
+    pub backend: String,
+    pub server: ServerInfo,
+    pub limit: Limit,
+    pub nodes: u16,
+    /// Rounds that were planned; a history with fewer is cut short.
+    pub rounds: u32,
+    /// Whether calls were meant to overlap. If they were and did not, nothing was tried.
+    pub concurrent: bool,
+    pub contract: Contract,
+    pub requirement: Option<Requirement>,
+    /// The checks to make, with what the scenario expects of them.
+    pub checks: Vec<PlannedCheck>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedCheck {
+    pub check: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Verdict>,
+}
+
+/// A key given a state before the round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preset {
+    pub key: KeyId,
+    pub node: NodeId,
+    pub used: u64,
+    pub invoke: Nanos,
+    pub complete: Nanos,
+}
+
+/// A key as the store showed it between ops.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    pub key: String,
+    pub pttl: i64,
+    pub at: Nanos,
+}
+
+/// One round of a cell: fresh key, fresh limiters.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Round {
+    pub index: u32,
+    pub began: Nanos,
+    /// `ops[i].id == OpId(i)`.
+    pub ops: Vec<Op>,
+    pub keys: Vec<String>,
+    pub presets: Vec<Preset>,
+    pub probes: Vec<Probe>,
+    pub probes_complete: bool,
+    /// Error texts with how often each came up.
+    pub errors: BTreeMap<String, u64>,
+    /// How much further the wall clock moved than the monotonic one.
+    pub clock_step_ns: i64,
+    /// Whether the round was recorded to its end.
+    pub complete: bool,
+}
+
+impl Round {
+    pub fn starting(index: u32, at: Nanos, ops: usize) -> Self {
+        Self { index, began: at, ops: Vec::with_capacity(ops), ..Self::default() }
+    }
+
+    /// The key's place in the table, made if it is new.
+    pub fn key(&mut self, key: &str) -> KeyId {
+        // Rounds touch few keys, most often the last one again.
+        let place = self.keys.iter().rposition(|k| k == key).unwrap_or_else(|| {
+            self.keys.push(key.to_owned());
+            self.keys.len() - 1
+        });
+        KeyId(u32::try_from(place).expect("fewer than 2^32 keys in a round"))
+    }
+
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        self.ops.iter().filter(|o| o.outcome == outcome).count() as u64
+    }
+
+    /// The largest number of calls that were open at the same moment.
+    pub fn overlap(&self) -> usize {
+        let mut edges: Vec<(Nanos, i32)> = Vec::with_capacity(self.ops.len() * 2);
+        for op in &self.ops {
+            edges.push((op.invoke, 1));
+            edges.push((op.complete, -1));
+        }
+        // A call that ends as another begins did not overlap it: ends first.
+        edges.sort_unstable();
+        let mut open = 0i64;
+        let mut most = 0i64;
+        for (_, change) in edges {
+            open += i64::from(change);
+            most = most.max(open);
+        }
+        usize::try_from(most).unwrap_or(0)
+    }
+}
+
+/// One limiter under one scenario, as recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    pub header: CellHeader,
+    pub epoch_ns_at_zero: i64,
+    pub rounds: Vec<Round>,
+    pub honesty: Option<CellHonesty>,
+}
+
+/// A whole history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct History {
+    pub header: RunHeader,
+    pub cells: Vec<Cell>,
+    /// Whether the run ended by itself; `false` after a crash or an interrupt.
+    pub ended: bool,
+}
+
+/// Why a history cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HistoryError {
+    #[error("line {line}: not a history event: {why}")]
+    Line { line: usize, why: String },
+    #[error("line {line}: {why}")]
+    Order { line: usize, why: &'static str },
+    #[error("history schema {found} is not known here (this is {SCHEMA}); use the rl-lab that wrote it")]
+    Schema { found: u64 },
+    #[error("the history is empty")]
+    Empty,
+}
+
+/// Reads events in the order they were written.
+#[derive(Debug, Default)]
+pub struct Builder {
+    header: Option<RunHeader>,
+    cells: Vec<Cell>,
+    ended: bool,
+    line: usize,
+    /// A line that did not parse: forgiven if it turns out to be the last.
+    broken: Option<HistoryError>,
+}
+
+impl Builder {
+    /// Takes one line. The last line of a history may be cut; any other must be whole.
+    pub fn line(&mut self, text: &str) -> Result<(), HistoryError> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
+        self.line += 1;
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        match serde_json::from_str::<Event>(text) {
+            Ok(event) => self.event(event),
+            Err(error) => {
+                // A newer format may not even parse: say so rather than point at a field.
+                if self.line == 1 {
+                    let found =
+                        serde_json::from_str::<Value>(text).ok().and_then(|v| v.get("schema")?.as_u64());
+                    if let Some(found) = found.filter(|f| *f != u64::from(SCHEMA)) {
+                        return Err(HistoryError::Schema { found });
+                    }
+                }
+                self.broken = Some(HistoryError::Line { line: self.line, why: error.to_string() });
+                Ok(())
+            }
+        }
+    }
+
+    fn order(&self, why: &'static str) -> HistoryError {
+        HistoryError::Order { line: self.line, why }
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), HistoryError> {
+        match event {
+            Event::Run(header) => {
+                if header.schema != SCHEMA {
+                    return Err(HistoryError::Schema { found: header.schema.into() });
+                }
+                self.header = Some(header);
+                return Ok(());
+            }
+            Event::End { .. } => {
+                self.ended = true;
+                return Ok(());
+            }
+            Event::Cell(header) => {
+                let Some(run) = &self.header else {
+                    return Err(self.order("a cell before the run's header"));
+                };
+                self.cells.push(Cell {
+                    header: *header,
+                    epoch_ns_at_zero: run.epoch_ns_at_zero,
+                    rounds: Vec::new(),
+                    honesty: None,
+                });
+                return Ok(());
+            }
+            _ => {}
+        }
+        let line = self.line;
+        let Some(cell) = self.cells.last_mut() else {
+            return Err(HistoryError::Order { line, why: "an event before the first cell" });
+        };
+        match event {
+            Event::CellEnd { honesty } => cell.honesty = Some(honesty),
+            Event::Round { index, at } => cell.rounds.push(Round::starting(index, at, 0)),
+            other => {
+                let Some(round) = cell.rounds.last_mut() else {
+                    return Err(HistoryError::Order { line, why: "an event before the first round" });
+                };
+                apply(round, cell.header.limit, other).map_err(|why| HistoryError::Order { line, why })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The history read so far, however much of it there is.
+    pub fn finish(self) -> Result<History, HistoryError> {
+        let header = match (self.header, self.broken) {
+            (Some(header), _) => header,
+            (None, Some(error)) => return Err(error),
+            (None, None) => return Err(HistoryError::Empty),
+        };
+        Ok(History { header, cells: self.cells, ended: self.ended })
+    }
+}
+
+/// Applies an event that belongs to a round.
+pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'static str> {
+    let completion = match event {
+        Event::Preset { key, used, node, invoke, complete } => {
+            let key = round.key(&key);
+            round.presets.push(Preset { key, node, used, invoke, complete });
+            return Ok(());
+        }
+        Event::Invoke { op, node, key, cost, at } => {
+            if op.0 as usize != round.ops.len() {
+                return Err("ops are not numbered in the order of their invocation");
+            }
+            let key = round.key(&key);
+            round.ops.push(Op::new(op, node, key, cost, at));
+            return Ok(());
+        }
+        Event::Probe { key, pttl, at } => {
+            round.probes.push(Probe { key, pttl, at });
+            return Ok(());
+        }
+        Event::ProbesComplete { .. } => {
+            round.probes_complete = true;
+            return Ok(());
+        }
+        Event::RoundEnd { clock_step_ns, .. } => {
+            round.clock_step_ns = clock_step_ns;
+            round.complete = true;
+            return Ok(());
+        }
+        Event::Ok { op, allowed, remaining, retry_after_ms, source, at } => {
+            let retry_after = retry_after_ms.map(std::time::Duration::from_millis);
+            (op, at, Completion::Ok(Decision { allowed, remaining, limit, retry_after, reset: None, source }))
+        }
+        Event::Fail { op, error, at } => (op, at, Completion::Fail(error)),
+        Event::Info { op, error, at } => (op, at, Completion::Info(error)),
+        Event::Run(_) | Event::Cell(_) | Event::Round { .. } | Event::CellEnd { .. } | Event::End { .. } => {
+            return Err("not an event of a round");
+        }
+    };
+    let (id, at, completion) = completion;
+    complete(round, id, at, &completion)
+}
+
+/// Writes a completion into its op.
+pub fn complete(round: &mut Round, id: OpId, at: Nanos, completion: &Completion) -> Result<(), &'static str> {
+    let op = round.ops.get_mut(id.0 as usize).ok_or("a completion without its invocation")?;
+    if op.complete != Op::NEVER {
+        return Err("an op that completes twice");
+    }
+    op.finish(at, completion);
+    if let Completion::Fail(error) | Completion::Info(error) = completion {
+        *round.errors.entry(error.clone()).or_default() += 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(round: &mut Round, invoke: i64, complete: i64) {
+        let id = OpId(round.ops.len() as u32);
+        let mut op = Op::new(id, NodeId(0), KeyId(0), Cost::ONE, Nanos(invoke));
+        op.complete = Nanos(complete);
+        round.ops.push(op);
+    }
+
+    #[test]
+    fn calls_that_only_touch_do_not_overlap() {
+        let mut round = Round::default();
+        op(&mut round, 0, 10);
+        op(&mut round, 10, 20);
+        assert_eq!(round.overlap(), 1);
+        op(&mut round, 5, 12);
+        assert_eq!(round.overlap(), 2);
+    }
+
+    #[test]
+    fn a_cut_last_line_is_forgiven_and_a_broken_middle_is_not() {
+        let head = r#"{"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}"#;
+        let mut b = Builder::default();
+        b.line(head).unwrap();
+        b.line(r#"{"type":"rou"#).unwrap();
+        assert!(!b.finish().unwrap().ended);
+        let mut b = Builder::default();
+        b.line(head).unwrap();
+        b.line("garbage").unwrap();
+        assert!(matches!(b.line("{}"), Err(HistoryError::Line { line: 2, .. })));
+    }
+
+    #[test]
+    fn a_history_of_another_schema_is_refused() {
+        let mut b = Builder::default();
+        let found = b.line(r#"{"type":"run","schema":9,"new":true}"#);
+        assert_eq!(found, Err(HistoryError::Schema { found: 9 }));
+    }
+}

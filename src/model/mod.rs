@@ -1,0 +1,12 @@
+//! Floor 0: pure data and arithmetic. No async, no I/O, no clock.
+
+pub mod algorithms;
+pub mod bounds;
+pub mod contract;
+pub mod history;
+pub mod names;
+pub mod op;
+pub mod report;
+pub mod scenario;
+pub mod units;
+pub mod verdict;

@@ -1,0 +1,166 @@
+//! The result of a run, in the shape of `results.json`. Formats render it and nothing else.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::contract::Contract;
+use super::units::{Limit, Seed};
+use super::verdict::{Standing, Verdict};
+
+/// The version of `results.json`.
+pub const SCHEMA: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub schema: u32,
+    pub passed: bool,
+    /// The worst verdict after expectations: an expected `fail` counts as a pass.
+    pub verdict: Verdict,
+    pub exit: u8,
+    /// What stopped the run before its end, and what to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    pub run: String,
+    pub lab: String,
+    pub started: String,
+    pub seed: Seed,
+    pub command: Vec<String>,
+    /// The folder with everything that was written; absent where it could not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
+    pub honesty: Honesty,
+    pub scenarios: Vec<ScenarioSummary>,
+    pub cells: Vec<CellReport>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioSummary {
+    pub name: String,
+    pub title: String,
+    pub shows: String,
+    /// Whether the scenario ran as written, so that its expectations hold.
+    pub as_written: bool,
+    /// Workload and limit in words.
+    pub plan: String,
+    /// The requirement in words, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires: Option<String>,
+}
+
+/// What the figures rest on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Honesty {
+    pub backend: String,
+    /// Why this backend: asked for, or what was found.
+    pub chosen_because: String,
+    /// `loopback`, `bridge-ip` or `published-port`.
+    pub network_path: Option<String>,
+    /// Version of the container engine and of the API spoken with it.
+    pub engine: Option<String>,
+    pub api: Option<String>,
+    pub image: Option<String>,
+    pub image_digest: Option<String>,
+    /// Largest difference between the wall clock and the monotonic clock in a round.
+    pub clock_step_ms: f64,
+    pub cores: usize,
+}
+
+/// One server as it introduced itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerInfo {
+    /// `redis` or `valkey`.
+    pub flavour: String,
+    pub version: String,
+}
+
+/// How a cell was driven.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellHonesty {
+    /// Share of one core that the load generator used while calls were open.
+    pub generator_cpu: f64,
+    /// Most calls open at once, over all rounds.
+    pub overlap: usize,
+    /// Commands sent by the limiter, all rounds.
+    pub commands: u64,
+    /// Round trips waited for by the limiter, all rounds.
+    pub round_trips: u64,
+    /// Time from the first invocation to the last completion, all rounds, in ms.
+    pub busy_ms: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellReport {
+    pub scenario: String,
+    /// Name with its parameters, as `--limiters` takes it: `gcra-lua:clock=server`.
+    pub limiter: String,
+    pub params: BTreeMap<String, String>,
+    pub policy: Option<String>,
+    pub client: String,
+    pub backend: String,
+    /// Server version; `server_flavour` says which server.
+    pub server: String,
+    pub server_flavour: String,
+    pub limit: Limit,
+    pub contract: Contract,
+    pub rounds: Vec<RoundCounts>,
+    pub checks: Vec<CheckReport>,
+    pub honesty: CellHonesty,
+    /// Error texts with how often each came up.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// Ops of one round by outcome. `offered` is the sum of the other four.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundCounts {
+    pub offered: u64,
+    pub admitted: u64,
+    pub denied: u64,
+    pub failed: u64,
+    pub unknown: u64,
+    /// What a preset had used before the round.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preset: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    pub check: String,
+    pub verdict: Verdict,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Verdict>,
+    pub outcome: Standing,
+    /// For `fail`: what happened, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<String>,
+    /// For the other verdicts: the reason, or the strength of the evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// For `fail`: the command that shows it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
+}
+
+impl CheckReport {
+    /// `FAIL (expected)`, `PASS`, `FAIL`, `PASS (expected FAIL)`, `unknown`, `n/a`.
+    pub fn label(&self) -> String {
+        let verdict = match self.verdict {
+            Verdict::Pass => "PASS",
+            Verdict::Fail => "FAIL",
+            other => other.name(),
+        };
+        match (self.outcome, self.expected) {
+            (Standing::AsExpected, Some(Verdict::Fail)) => format!("{verdict} (expected)"),
+            (Standing::Unexpected, Some(expected)) => {
+                format!("{verdict} (expected {})", expected.name().to_uppercase())
+            }
+            _ => verdict.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! One experiment as a TOML file: which servers, which load, which limiters, what is expected.
+//!
+//! Reading is strict. An unknown field, a wrong type or an impossible value is refused with file,
+//! line and column and, where a name is close to a known one, with that name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::contract::{Bound, Requirement, Scope};
+use super::names;
+use super::units::{Limit, Window};
+use super::verdict::Verdict;
+
+/// The version of the scenario format.
+pub const SCHEMA: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    pub schema: u32,
+    pub title: String,
+    /// One sentence: what a reader learns from it.
+    pub shows: String,
+    #[serde(default)]
+    pub topology: TopologyPlan,
+    pub limit: LimitPlan,
+    pub workload: WorkloadPlan,
+    #[serde(rename = "variant")]
+    pub variants: Vec<Variant>,
+    #[serde(default)]
+    pub require: Option<RequirePlan>,
+    /// The checks to make, in the order of the columns.
+    pub checks: Vec<String>,
+    #[serde(default, rename = "expect")]
+    pub expectations: Vec<Expectation>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopologyPlan {
+    #[serde(default = "single")]
+    pub kind: String,
+    /// Server configuration, as `redis.conf` names it.
+    #[serde(default)]
+    pub config: BTreeMap<String, String>,
+}
+
+impl Default for TopologyPlan {
+    fn default() -> Self {
+        Self { kind: single(), config: BTreeMap::new() }
+    }
+}
+
+fn single() -> String {
+    "single".to_owned()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitPlan {
+    pub limit: Limit,
+    pub window: Window,
+}
+
+/// How calls are offered. Which fields a shape uses is said in its own file under `workloads/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadPlan {
+    pub shape: Shape,
+    /// Calls per round, all nodes together.
+    pub requests: NonZeroU32,
+    /// Connections to the store, all nodes together.
+    pub connections: NonZeroU32,
+    /// Calls open at the same time, all nodes together. Several calls share a connection where
+    /// this is above `connections`.
+    pub in_flight: NonZeroU32,
+    /// App servers: each has its own clock, connections and local state.
+    #[serde(default = "one_node")]
+    pub nodes: NonZeroU32,
+    #[serde(default = "one_node")]
+    pub rounds: NonZeroU32,
+    /// What counts as already used when a round begins.
+    #[serde(default)]
+    pub preset: u64,
+    /// Connect on the first call of the round instead of before it.
+    #[serde(default)]
+    pub cold_pool: bool,
+}
+
+fn one_node() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+/// The name of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    Burst,
+}
+
+impl Shape {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+        }
+    }
+}
+
+/// One limiter in one configuration: a cell of the table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    pub limiter: LimiterRef,
+    /// Client profile; the scenario's default where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+}
+
+/// A limiter with parameters, written `name` or `name:param=value,param=value`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LimiterRef {
+    pub name: String,
+    pub params: BTreeMap<String, String>,
+}
+
+impl fmt::Display for LimiterRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, (k, v)) in self.params.iter().enumerate() {
+            write!(f, "{}{k}={v}", if i == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for LimiterRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, rest) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
+        if name.is_empty() {
+            return Err("a limiter's name is missing".to_owned());
+        }
+        let mut params = BTreeMap::new();
+        for part in rest.split(',').filter(|p| !p.is_empty()) {
+            let (k, v) = part
+                .split_once('=')
+                .ok_or_else(|| format!("'{part}' in '{text}' is not of the form param=value"))?;
+            if params.insert(k.trim().to_owned(), v.trim().to_owned()).is_some() {
+                return Err(format!("'{}' is given twice in '{text}'", k.trim()));
+            }
+        }
+        Ok(Self { name: name.to_owned(), params })
+    }
+}
+
+impl Serialize for LimiterRef {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for LimiterRef {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A requirement as the file writes it; limit and window come from `[limit]` unless given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequirePlan {
+    pub bound: RequiredBound,
+    #[serde(default = "global")]
+    pub scope: Scope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+fn global() -> Scope {
+    Scope::Global
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequiredBound {
+    FixedWindow,
+    AlignedWindow,
+    SlidingWindow,
+    Bucket,
+}
+
+impl RequirePlan {
+    pub fn requirement(&self, plan: LimitPlan) -> Requirement {
+        let limit = self.limit.unwrap_or(plan.limit);
+        let window = self.window.unwrap_or(plan.window);
+        let bound = match self.bound {
+            RequiredBound::FixedWindow => Bound::FixedWindow { limit, window },
+            RequiredBound::AlignedWindow => Bound::AlignedWindow { limit, window },
+            RequiredBound::SlidingWindow => Bound::SlidingWindow { limit, window },
+            RequiredBound::Bucket => Bound::Bucket { capacity: limit, refill: limit, window },
+        };
+        Requirement { bound, scope: self.scope }
+    }
+}
+
+/// What the scenario, run as written, is known to show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    pub limiter: LimiterRef,
+    pub check: String,
+    pub verdict: Verdict,
+}
+
+/// Why a scenario file is refused: where, and what was expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {message}")]
+pub struct ScenarioError {
+    pub file: String,
+    pub line: usize,
+    pub column: usize,
+    pub message: String,
+}
+
+impl Scenario {
+    /// Reads and validates a scenario. `file` is only used in messages.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
+        let scenario: Self = toml::from_str(text).map_err(|error| {
+            let (line, column) = position(text, error.span().map_or(0, |s| s.start));
+            ScenarioError { file: file.to_owned(), line, column, message: with_hint(error.message()) }
+        })?;
+        scenario.validate().map_err(|(needle, message)| {
+            let (line, column) = position(text, text.find(&needle).unwrap_or(0));
+            ScenarioError { file: file.to_owned(), line, column, message }
+        })?;
+        Ok(scenario)
+    }
+
+    /// What no type says. The error names a text to look for in the file, and the message.
+    fn validate(&self) -> Result<(), (String, String)> {
+        if self.schema != SCHEMA {
+            return Err((
+                "schema".to_owned(),
+                format!("schema {} is not known, expected {SCHEMA}", self.schema),
+            ));
+        }
+        if self.variants.is_empty() {
+            return Err(("variant".to_owned(), "a scenario needs at least one [[variant]]".to_owned()));
+        }
+        if self.checks.is_empty() {
+            return Err(("checks".to_owned(), "a scenario needs at least one check".to_owned()));
+        }
+        let mut labels: Vec<String> = self.variants.iter().map(|v| v.limiter.to_string()).collect();
+        labels.sort();
+        if let Some(pair) = labels.windows(2).find(|w| w[0] == w[1]) {
+            return Err((pair[0].clone(), format!("the variant '{}' is listed twice", pair[0])));
+        }
+        let checks: Vec<&str> = self.checks.iter().map(String::as_str).collect();
+        for e in &self.expectations {
+            let label = e.limiter.to_string();
+            let known: Vec<&str> = labels.iter().map(String::as_str).collect();
+            if !known.contains(&label.as_str()) {
+                return Err((
+                    format!("\"{label}\""),
+                    format!("an expectation for {}", names::unknown("variant", &label, &known)),
+                ));
+            }
+            if !checks.contains(&e.check.as_str()) {
+                return Err((
+                    format!("\"{}\"", e.check),
+                    format!("an expectation for {}", names::unknown("check", &e.check, &checks)),
+                ));
+            }
+        }
+        self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))
+    }
+
+    /// The verdict expected of a variant under a check.
+    pub fn expected(&self, limiter: &LimiterRef, check: &str) -> Option<Verdict> {
+        self.expectations.iter().find(|e| e.limiter == *limiter && e.check == check).map(|e| e.verdict)
+    }
+}
+
+impl WorkloadPlan {
+    /// The largest load a run may ask for: it stays bounded in count.
+    const MOST_REQUESTS: u32 = 10_000_000;
+    const MOST_CONNECTIONS: u32 = 1_000;
+    const MOST_IN_FLIGHT: u32 = 20_000;
+
+    pub fn validate(&self) -> Result<(), String> {
+        let check = |what: &str, value: NonZeroU32, most: u32| {
+            if value.get() > most {
+                Err(format!("{what} = {value} is above the most the lab offers, {most}"))
+            } else {
+                Ok(())
+            }
+        };
+        check("requests", self.requests, Self::MOST_REQUESTS)?;
+        check("connections", self.connections, Self::MOST_CONNECTIONS)?;
+        check("in_flight", self.in_flight, Self::MOST_IN_FLIGHT)?;
+        check("nodes", self.nodes, Self::MOST_CONNECTIONS)?;
+        check("rounds", self.rounds, 10_000)?;
+        if self.connections < self.nodes {
+            return Err(format!(
+                "{} connections cannot serve {} nodes: each node needs one of its own",
+                self.connections, self.nodes
+            ));
+        }
+        if self.preset > Limit::MAX {
+            return Err(format!("preset = {} is above 2^53 - 1", self.preset));
+        }
+        Ok(())
+    }
+
+    pub fn in_words(&self) -> String {
+        let mut words = format!(
+            "{} of {} calls, {} in flight over {} connections from {} node{}, {} round{}",
+            self.shape.name(),
+            self.requests,
+            self.in_flight,
+            self.connections,
+            self.nodes,
+            plural(self.nodes),
+            self.rounds,
+            plural(self.rounds)
+        );
+        if self.preset > 0 {
+            words += &format!(", {} already used", self.preset);
+        }
+        if self.cold_pool {
+            words += ", cold pool";
+        }
+        words
+    }
+}
+
+fn plural(n: NonZeroU32) -> &'static str {
+    if n.get() == 1 { "" } else { "s" }
+}
+
+/// Line and column, both from 1, of a byte offset.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    (line, column)
+}
+
+/// Adds the nearest known name to serde's "unknown field `x`, expected one of `a`, `b`".
+fn with_hint(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.split_first() {
+        Some((name, known)) if message.starts_with("unknown") => match names::nearest(name, known) {
+            Some(n) => format!("{message}; did you mean `{n}`?"),
+            None => message.to_owned(),
+        },
+        _ => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+schema = 1
+title = "t"
+shows = "s"
+checks = ["never-over-limit"]
+[limit]
+limit = 10
+window = "60s"
+[workload]
+shape = "burst"
+requests = 200
+connections = 20
+in_flight = 200
+[[variant]]
+limiter = "a"
+[[expect]]
+limiter = "a"
+check = "never-over-limit"
+verdict = "fail"
+"#;
+
+    fn refusal(from: &str, to: &str) -> ScenarioError {
+        assert!(GOOD.contains(from));
+        Scenario::parse("x.toml", &GOOD.replace(from, to)).unwrap_err()
+    }
+
+    #[test]
+    fn a_good_file_is_taken() {
+        let s = Scenario::parse("x.toml", GOOD).unwrap();
+        assert_eq!(s.expected(&"a".parse().unwrap(), "never-over-limit"), Some(Verdict::Fail));
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_its_place_and_the_nearest_name() {
+        let e = refusal("connections = 20", "conections = 20");
+        assert_eq!((e.line, e.column), (12, 1));
+        assert!(e.message.contains("did you mean `connections`?"), "{e}");
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_their_line() {
+        assert_eq!(refusal("requests = 200", "requests = 0").line, 11);
+        assert_eq!(refusal("limit = 10", "limit = -1").line, 7);
+        assert_eq!(refusal("\"60s\"", "\"60\"").line, 8);
+        assert_eq!(refusal("shape = \"burst\"", "shape = \"brust\"").line, 10);
+        assert_eq!(refusal("title = \"t\"", "title = \"t").line, 3);
+        assert!(
+            refusal("connections = 20", "connections = 2\nnodes = 3").message.contains("each node needs one")
+        );
+    }
+
+    #[test]
+    fn an_expectation_for_nothing_that_runs_is_refused() {
+        let e = refusal("limiter = \"a\"\ncheck", "limiter = \"b\"\ncheck");
+        assert!(e.message.contains("unknown variant 'b'"), "{e}");
+    }
+
+    #[test]
+    fn a_limiter_with_parameters_reads_back_as_written() {
+        let r: LimiterRef = "gcra-lua:burst=12,clock=server".parse().unwrap();
+        assert_eq!(r.to_string(), "gcra-lua:burst=12,clock=server");
+        assert!("gcra-lua:clock".parse::<LimiterRef>().is_err());
+        assert!("x:a=1,a=2".parse::<LimiterRef>().is_err());
+    }
+}

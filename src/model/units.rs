@@ -1,0 +1,305 @@
+//! Units. A bare integer never crosses a function boundary where its unit could be mistaken.
+//!
+//! Everything here is total: a value that cannot be expressed is refused when it is parsed,
+//! so the rest of the lab never meets a zero window or an overflowing limit.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Why a text is not a unit. The message says what was expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnitError(String);
+
+/// How many requests (or cost units) a limiter admits per window. At least 1, at most 2^53 − 1:
+/// above that a Lua number is no longer an exact integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit(u64);
+
+impl Limit {
+    pub const MAX: u64 = (1 << 53) - 1;
+
+    pub fn new(value: u64) -> Result<Self, UnitError> {
+        if (1..=Self::MAX).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(UnitError(format!("a limit is a whole number from 1 to 2^53 - 1, not {value}")))
+        }
+    }
+
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Limit {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let value = text
+            .trim()
+            .parse::<u64>()
+            .map_err(|_| UnitError(format!("a limit is a whole number from 1 to 2^53 - 1, not '{text}'")))?;
+        Self::new(value)
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Self::new(u64::deserialize(d)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The length of a limiter's window: whole milliseconds, from 1 ms to 366 days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Window(u64);
+
+impl Window {
+    const MAX_MS: u64 = 366 * 24 * 3600 * 1000;
+
+    pub fn from_millis(ms: u64) -> Result<Self, UnitError> {
+        if (1..=Self::MAX_MS).contains(&ms) {
+            Ok(Self(ms))
+        } else {
+            Err(UnitError(format!("a window is from 1 ms to 366 days long, not {ms} ms")))
+        }
+    }
+
+    pub fn millis(self) -> u64 {
+        self.0
+    }
+
+    pub fn nanos(self) -> i64 {
+        // 366 days are 3.2e16 ns: far inside i64.
+        (self.0 * 1_000_000) as i64
+    }
+
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_span(f, self.0)
+    }
+}
+
+impl FromStr for Window {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        Self::from_millis(parse_millis(text, "a window")?)
+    }
+}
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Window {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Parses a span such as `500ms`, `1.5s`, `2m`, `1h`, `1d` into whole milliseconds.
+/// A fraction must come out as whole milliseconds: `1.5s` does, `0.5ms` is refused.
+pub fn parse_millis(text: &str, what: &str) -> Result<u64, UnitError> {
+    let bad = || {
+        UnitError(format!("{what} is a number with a unit, such as 500ms, 1.5s, 2m, 1h or 1d, not '{text}'"))
+    };
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(bad)?;
+    let (number, unit) = trimmed.split_at(split);
+    let scale: u64 = match unit.trim() {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(bad()),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') || number.ends_with('.') || fraction.len() > 9 {
+        return Err(bad());
+    }
+    let whole: u64 = whole.parse().map_err(|_| bad())?;
+    let fraction_value: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| bad())? };
+    let denominator = 10u64.pow(fraction.len() as u32);
+    let part = u128::from(fraction_value) * u128::from(scale);
+    if part % u128::from(denominator) != 0 {
+        return Err(UnitError(format!("{what} of '{text}' is not a whole number of milliseconds")));
+    }
+    whole
+        .checked_mul(scale)
+        .and_then(|ms| ms.checked_add((part / u128::from(denominator)) as u64))
+        .ok_or_else(bad)
+}
+
+fn write_span(f: &mut fmt::Formatter<'_>, ms: u64) -> fmt::Result {
+    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    // Minutes are written as seconds up to an hour: `60s` is how limits are spoken of.
+    for (scale, unit) in UNITS {
+        let enough = if unit == "m" { ms > 3_600_000 } else { ms >= scale };
+        if enough && ms % scale == 0 {
+            return write!(f, "{}{unit}", ms / scale);
+        }
+    }
+    write!(f, "{ms}ms")
+}
+
+/// What one request takes out of the limit. At least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cost(u32);
+
+impl Cost {
+    pub const ONE: Cost = Cost(1);
+
+    pub fn new(value: u32) -> Result<Self, UnitError> {
+        if value == 0 {
+            return Err(UnitError("a cost is at least 1".to_owned()));
+        }
+        Ok(Self(value))
+    }
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// The number from which a run derives every random choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seed(pub u64);
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Nanoseconds since the run's one monotonic anchor. Negative only where slack is subtracted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub i64);
+
+impl Nanos {
+    pub fn millis(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Milliseconds with three decimals, as the witnesses print them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} ms", self.millis())
+    }
+}
+
+/// Which app server: 0 is written `a`, 1 `b`, 26 `n26`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u16);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match u8::try_from(self.0) {
+            Ok(n) if n < 26 => write!(f, "{}", char::from(b'a' + n)),
+            _ => write!(f, "n{}", self.0),
+        }
+    }
+}
+
+/// Sequence number of an op within its round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OpId(pub u32);
+
+impl fmt::Display for OpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn spans_are_read_as_people_write_them() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("1s", 1_000),
+            ("1.5s", 1_500),
+            ("0.25s", 250),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("1d", 86_400_000),
+            (" 60s ", 60_000),
+        ] {
+            assert_eq!(text.parse::<Window>().unwrap().millis(), ms, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_span_that_cannot_be_kept_exactly_is_refused() {
+        for text in [
+            "",
+            "60",
+            "s",
+            "0s",
+            "-1s",
+            "1.2.3s",
+            "0.5ms",
+            "1 fortnight",
+            "1e3s",
+            "400d",
+            "1.s",
+            ".5s",
+            "99999999999999999999d",
+        ] {
+            assert!(text.parse::<Window>().is_err(), "{text} was taken");
+        }
+    }
+
+    #[test]
+    fn a_limit_beyond_what_a_lua_number_holds_is_refused() {
+        assert!(Limit::new(0).is_err());
+        assert!(Limit::new(Limit::MAX).is_ok());
+        assert!(Limit::new(Limit::MAX + 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_window_reads_back_as_itself(ms in 1u64..=Window::MAX_MS) {
+            let window = Window::from_millis(ms).unwrap();
+            prop_assert_eq!(window.to_string().parse::<Window>().unwrap(), window);
+        }
+
+        #[test]
+        fn reading_a_span_never_panics(text in "\\PC{0,24}") {
+            let _ = text.parse::<Window>();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The limiter port: what a limiter is, and what the lab needs to know to build one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::BoxFuture;
+use super::clock::Clock;
+use super::store::{Store, StoreError};
+use crate::model::contract::Contract;
+use crate::model::names;
+use crate::model::op::Decision;
+use crate::model::units::{Cost, Limit, Window};
+
+/// A limiter as one node runs it.
+///
+/// Built fresh per node and round. Many calls may be open at the same time. It tells the truth
+/// about what it does not know: an error from the store is handed on, never turned into a
+/// decision (that is a policy's work).
+pub trait Limiter: Send + Sync {
+    /// Decides one call.
+    fn acquire<'a>(&'a self, key: &'a str, cost: Cost) -> BoxFuture<'a, Result<Decision, StoreError>>;
+
+    /// Puts the key into the state it has after `used` admitted calls of cost 1, just now.
+    /// Called before the round, while nothing else runs.
+    fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// What a limiter is built from.
+pub struct Build {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The limit and the limiter's own parameters, checked against its [`Spec`].
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub limit: Limit,
+    pub window: Window,
+    params: BTreeMap<&'static str, String>,
+}
+
+/// A limiter as the catalogue lists it. One `static` per file under `limiters/`.
+pub struct Spec {
+    /// Catalogue number, such as `L06`.
+    pub id: &'static str,
+    pub name: &'static str,
+    /// One line: the algorithm.
+    pub summary: &'static str,
+    /// What it sends per decision.
+    pub sends: &'static str,
+    /// The verdict it is known for.
+    pub known: &'static str,
+    pub params: &'static [Param],
+    /// The first server version it runs on, with the reason.
+    pub needs_server: Option<(Version, &'static str)>,
+    pub contract: fn(&Settings) -> Contract,
+    pub build: fn(Build) -> Arc<dyn Limiter>,
+}
+
+/// Major and minor version of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32);
+
+impl Version {
+    /// Reads `7.0.15` as 7.0.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        Some(Self(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+/// A parameter of a limiter.
+pub struct Param {
+    pub name: &'static str,
+    pub default: &'static str,
+    pub kind: ParamKind,
+    pub help: &'static str,
+}
+
+pub enum ParamKind {
+    OneOf(&'static [&'static str]),
+    /// A whole number from 1; an empty default means "as the limit".
+    Count,
+}
+
+impl Settings {
+    /// Checks parameters against the spec. The message says what is accepted.
+    pub fn new(
+        spec: &Spec,
+        limit: Limit,
+        window: Window,
+        given: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        let known: Vec<&str> = spec.params.iter().map(|p| p.name).collect();
+        if let Some(name) = given.keys().find(|k| !known.contains(&k.as_str())) {
+            if known.is_empty() {
+                return Err(format!("limiter '{}' takes no parameters, but '{name}' was given", spec.name));
+            }
+            return Err(format!("limiter '{}': {}", spec.name, names::unknown("parameter", name, &known)));
+        }
+        let mut params = BTreeMap::new();
+        for p in spec.params {
+            let value = given.get(p.name).cloned().unwrap_or_else(|| p.default.to_owned());
+            let fine = match p.kind {
+                ParamKind::OneOf(values) => values.contains(&value.as_str()),
+                ParamKind::Count => {
+                    (value.is_empty() && p.default.is_empty()) || value.parse::<Limit>().is_ok()
+                }
+            };
+            if !fine {
+                return Err(format!(
+                    "limiter '{}': {} = '{value}' is not {}",
+                    spec.name,
+                    p.name,
+                    p.accepts()
+                ));
+            }
+            params.insert(p.name, value);
+        }
+        Ok(Self { limit, window, params })
+    }
+
+    /// The value of a parameter the spec declares.
+    pub fn param(&self, name: &str) -> &str {
+        self.params.get(name).map_or("", String::as_str)
+    }
+
+    /// A [`ParamKind::Count`], or the limit where it was left empty.
+    pub fn count_or_limit(&self, name: &str) -> Limit {
+        self.param(name).parse().unwrap_or(self.limit)
+    }
+}
+
+impl Param {
+    pub fn accepts(&self) -> String {
+        match self.kind {
+            ParamKind::OneOf(values) => format!("one of {}", values.join(", ")),
+            ParamKind::Count => "a whole number from 1".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The store port: the handle a built-in limiter talks through.
+//!
+//! A store counts what it sends, knows which call it is sending for, and asks a [`StepHook`]
+//! before and after each command, so that a node can be held, failed or killed at an exact step.
+//! Dropping a limiter's future is *not* such a death: the command may still run.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::BoxFuture;
+use crate::model::op::Completion;
+
+/// A command: name and arguments, as bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    pub args: Vec<Vec<u8>>,
+}
+
+impl Command {
+    pub fn new(name: &str) -> Self {
+        Self { args: vec![name.as_bytes().to_vec()] }
+    }
+
+    #[must_use]
+    pub fn arg(mut self, value: impl ToString) -> Self {
+        self.args.push(value.to_string().into_bytes());
+        self
+    }
+
+    pub fn name(&self) -> String {
+        self.args.first().map(|n| String::from_utf8_lossy(n).to_uppercase()).unwrap_or_default()
+    }
+}
+
+/// A Lua script with its SHA-1, sent by EVALSHA and, if the server does not know it, by EVAL.
+pub struct Script {
+    pub body: &'static str,
+    pub sha: String,
+}
+
+/// What the server answers. Integers and strings are all a limiter's reply is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    Nil,
+    Int(i64),
+    Text(String),
+    List(Vec<Reply>),
+}
+
+impl Reply {
+    /// An integer, or a string that holds one. `None` for anything else.
+    pub fn int(&self) -> Option<i64> {
+        match self {
+            Self::Int(n) => Some(*n),
+            Self::Text(t) => t.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// An integer reply; anything else is an error that names what came instead.
+    pub fn expect_int(&self) -> Result<i64, StoreError> {
+        self.int().ok_or_else(|| StoreError::Unexpected(format!("{self:?} instead of an integer")))
+    }
+
+    /// A list of exactly `n` replies.
+    pub fn expect_list(self, n: usize) -> Result<Vec<Reply>, StoreError> {
+        match self {
+            Self::List(items) if items.len() == n => Ok(items),
+            other => Err(StoreError::Unexpected(format!("{other:?} instead of {n} replies"))),
+        }
+    }
+}
+
+/// Why a command did not answer. The distinction that counts is [`StoreError::completion`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The server answered with an error: it did not apply the command.
+    #[error("{0}")]
+    Refused(String),
+    /// No connection could be made: nothing was sent.
+    #[error("not connected: {0}")]
+    NotConnected(String),
+    /// Sent, and no answer: it may have been applied.
+    #[error("no answer: {0}")]
+    NoAnswer(String),
+    /// Answered with something the limiter cannot read.
+    #[error("unexpected reply: {0}")]
+    Unexpected(String),
+    /// The node died at this step (a fault, not an error of the store).
+    #[error("the node died at this step")]
+    NodeDied,
+}
+
+impl StoreError {
+    /// `fail` only if nothing of this call can have been applied. `sent` says whether an earlier
+    /// command of the same call was applied or may have been.
+    pub fn completion(&self, sent: bool) -> Completion {
+        match self {
+            Self::Refused(_) | Self::NotConnected(_) if !sent => Completion::Fail(self.to_string()),
+            _ => Completion::Info(self.to_string()),
+        }
+    }
+}
+
+/// The handle a limiter is given.
+pub trait Store: Send + Sync {
+    /// One command, one round trip.
+    fn command(&self, command: Command) -> BoxFuture<'_, Result<Reply, StoreError>>;
+
+    /// MULTI, the commands, EXEC: one round trip, applied as one. The replies of the commands.
+    fn transaction(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>>;
+
+    /// A script by EVALSHA; by EVAL, a second round trip, where the server does not know it.
+    fn eval<'a>(
+        &'a self,
+        script: &'a Script,
+        keys: &'a [&'a str],
+        args: Vec<String>,
+    ) -> BoxFuture<'a, Result<Reply, StoreError>>;
+
+    /// Connects whatever is not connected yet.
+    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// What was sent so far.
+    fn traffic(&self) -> Traffic;
+}
+
+/// Counted by the store, not by the limiter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub commands: u64,
+    pub round_trips: u64,
+}
+
+/// What to do at a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepAction {
+    Go,
+    /// The command fails with this error instead of being sent.
+    Fail(StoreError),
+    /// The node dies here: this command and all later ones of the node answer `NodeDied`.
+    Die,
+}
+
+/// A step: the k-th exchange with the store that a call makes (from 1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub op: u32,
+    pub index: u32,
+    pub command: String,
+}
+
+/// Decides at each step. To hold a node, do not complete the future.
+pub trait StepHook: Send + Sync {
+    /// Before the command is sent.
+    fn before<'a>(&'a self, step: &'a Step) -> BoxFuture<'a, StepAction>;
+    /// After the store applied it, before the limiter sees the reply.
+    fn after<'a>(&'a self, step: &'a Step) -> BoxFuture<'a, StepAction>;
+}
+
+/// The call a task is working on. The workload enters it; the store reads it.
+pub struct Call {
+    pub op: u32,
+    /// Which of the node's connections serves this caller (taken modulo their number).
+    pub lane: u32,
+    /// Exchanges begun so far.
+    steps: Cell<u32>,
+    /// Whether anything may have reached the store.
+    sent: Cell<bool>,
+}
+
+impl Call {
+    pub fn new(op: u32, lane: u32) -> Self {
+        Self { op, lane, steps: Cell::new(0), sent: Cell::new(false) }
+    }
+}
+
+tokio::task_local! {
+    static CALL: Call;
+}
+
+/// Runs `work` as the given call. Answers with its output and whether anything may have reached
+/// the store.
+pub async fn as_call<F: Future>(call: Call, work: F) -> (F::Output, bool) {
+    CALL.scope(call, async {
+        let output = work.await;
+        (output, CALL.with(|c| c.sent.get()))
+    })
+    .await
+}
+
+/// The next step of the current call: op, lane and the step's number from 1. Outside a call
+/// (presets, probes) everything is 0.
+pub fn next_step() -> (u32, u32, u32) {
+    CALL.try_with(|c| {
+        c.steps.set(c.steps.get() + 1);
+        (c.op, c.lane, c.steps.get())
+    })
+    .unwrap_or((0, 0, 0))
+}
+
+/// Notes that something of the current call may have reached the store.
+pub fn mark_sent() {
+    let _ = CALL.try_with(|c| c.sent.set(true));
+}
+
+/// A hook shared by the stores of a run.
+pub type SharedHook = Arc<dyn StepHook>;

@@ -1,0 +1,27 @@
+//! The topology port: which servers a scenario needs and how they are wired.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::BoxFuture;
+use super::backend::{Backend, BackendError, Server};
+
+/// A way of wiring servers. Asks a `dyn Backend`, never a concrete one.
+pub trait Topology: Sync {
+    fn kind(&self) -> &'static str;
+    fn summary(&self) -> &'static str;
+    /// Starts the servers and returns when the whole is ready, by its state.
+    fn deploy<'a>(
+        &'a self,
+        backend: &'a dyn Backend,
+        name: &'a str,
+        config: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<Deployment, BackendError>>;
+}
+
+/// The servers of a scenario.
+pub struct Deployment {
+    /// Where limiters send their commands.
+    pub primary: Arc<dyn Server>,
+    pub servers: Vec<Arc<dyn Server>>,
+}
