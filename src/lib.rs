@@ -10,5 +10,9 @@
 //! | 3 | [`runner`] | the only place where families meet: plan, stage, drive, judge, store |
 //! | 4 | [`cli`] | clap, printing and exit codes |
 
+pub mod checkers;
+pub mod clients;
+pub mod limiters;
 pub mod model;
 pub mod ports;
+pub mod workloads;

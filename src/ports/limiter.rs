@@ -54,6 +54,8 @@ pub struct Spec {
     pub params: &'static [Param],
     /// The first server version it runs on, with the reason.
     pub needs_server: Option<(Version, &'static str)>,
+    /// Refuses settings it cannot keep exactly; the message says what it can.
+    pub check: fn(&Settings) -> Result<(), String>,
     pub contract: fn(&Settings) -> Contract,
     pub build: fn(Build) -> Arc<dyn Limiter>,
 }
@@ -118,7 +120,9 @@ impl Settings {
             }
             params.insert(p.name, value);
         }
-        Ok(Self { limit, window, params })
+        let settings = Self { limit, window, params };
+        (spec.check)(&settings).map_err(|why| format!("limiter '{}': {why}", spec.name))?;
+        Ok(settings)
     }
 
     /// The value of a parameter the spec declares.
@@ -130,6 +134,11 @@ impl Settings {
     pub fn count_or_limit(&self, name: &str) -> Limit {
         self.param(name).parse().unwrap_or(self.limit)
     }
+}
+
+/// For a [`Spec`] that takes every limit and window.
+pub fn takes_all(_: &Settings) -> Result<(), String> {
+    Ok(())
 }
 
 impl Param {

@@ -38,6 +38,12 @@ pub struct Script {
     pub sha: String,
 }
 
+impl Script {
+    pub fn new(body: &'static str) -> Self {
+        Self { body, sha: redis::Script::new(body).get_hash().to_owned() }
+    }
+}
+
 /// What the server answers. Integers and strings are all a limiter's reply is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {

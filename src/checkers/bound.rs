@@ -1,0 +1,221 @@
+//! What `never-over-limit` and `meets-requirement` share: a bound judged over the rounds of a cell.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::model::bounds::{Admitted, Excess, TimeContext, excess};
+use crate::model::contract::{Bound, OnOutage, Scope};
+use crate::model::history::{Cell, Round};
+use crate::model::op::{KeyId, Op, Outcome};
+use crate::model::units::{Nanos, NodeId};
+use crate::model::verdict::Finding;
+
+/// The calls that count against one bound: one key, and one node where the scope is the node.
+type Group = (KeyId, Option<NodeId>);
+
+/// Any round convicts. A pass needs rounds in which more was asked for than the bound allows and,
+/// where calls were meant to overlap, in which they did.
+pub fn judge(cell: &Cell, bound: &Bound, scope: Scope) -> Finding {
+    let mut convicted: Vec<(&Round, Group, Vec<Admitted>, Excess)> = Vec::new();
+    let mut tried = 0u32;
+    let mut most = 0u64;
+    let mut overlap = 0usize;
+    for round in &cell.rounds {
+        let groups = groups(round, scope);
+        let mut pressed = false;
+        for (group, ops) in &groups {
+            let admitted = admitted(round, group, ops, bound);
+            most = most.max(admitted.iter().map(|a| a.cost).sum());
+            let time = time_of(cell, round, group);
+            if let Some(found) = excess(bound, &admitted, time) {
+                convicted.push((round, *group, admitted, found));
+                break;
+            }
+            pressed |= asked(round, group, ops, bound) > bound.burst().unwrap_or(u64::MAX);
+        }
+        let seen = round.overlap();
+        overlap = overlap.max(seen);
+        if pressed && round.complete && overlap_shown(cell, seen) {
+            tried += 1;
+        }
+    }
+    if let Some((round, group, admitted, found)) = convicted.first() {
+        return Finding::fail(witness(round, *group, admitted, found, convicted.len(), cell.rounds.len()));
+    }
+    evidence(cell, bound, tried, most, overlap)
+}
+
+/// No round convicts: how much that is worth.
+fn evidence(cell: &Cell, bound: &Bound, tried: u32, most: u64, overlap: usize) -> Finding {
+    let recorded = u32::try_from(cell.rounds.iter().filter(|r| r.complete).count()).unwrap_or(u32::MAX);
+    if recorded < cell.header.rounds {
+        return Finding::unknown(format!(
+            "the history is cut short: {recorded} of {} rounds are whole, and none of them is over",
+            cell.header.rounds
+        ));
+    }
+    if tried == 0 {
+        let decided: u64 = cell
+            .rounds
+            .iter()
+            .map(|r| r.count(Outcome::Admitted) + r.count(Outcome::Denied))
+            .max()
+            .unwrap_or(0);
+        let burst = bound.burst().unwrap_or(0);
+        if cell.header.concurrent && overlap < 2 && decided > burst {
+            return Finding::unknown("no two calls overlapped, so no race was tried");
+        }
+        return Finding::unknown(format!(
+            "the bound was never put to the test: at most {decided} calls of a round were decided, and {burst} may pass"
+        ));
+    }
+    let mut because = format!("0 of {tried} rounds over; at most {most} admitted ({})", bound.in_words());
+    if cell.header.concurrent {
+        let _ = write!(
+            because,
+            "; up to {overlap} calls open at once; a leak in {:.0} % of such rounds or more would have shown (95 %)",
+            100.0 * missed_rate(tried)
+        );
+    }
+    Finding::pass(because)
+}
+
+/// The rate p at which n rounds would all miss with 5 % probability: (1 − p)^n = 0.05. For large n
+/// this is the "rule of three", p ≈ 3 / n; the exact form also holds for small n.
+fn missed_rate(rounds: u32) -> f64 {
+    1.0 - 0.05f64.powf(1.0 / f64::from(rounds))
+}
+
+/// A limiter without a store decides within one step of its node: nothing can come in between,
+/// and its calls have no length that could overlap.
+fn overlap_shown(cell: &Cell, overlap: usize) -> bool {
+    !cell.header.concurrent || overlap >= 2 || cell.header.contract.on_outage == OnOutage::Unaffected
+}
+
+fn groups(round: &Round, scope: Scope) -> BTreeMap<Group, Vec<&Op>> {
+    let mut groups: BTreeMap<Group, Vec<&Op>> = BTreeMap::new();
+    for op in &round.ops {
+        groups.entry(group_of(op.key, op.node, scope)).or_default().push(op);
+    }
+    groups
+}
+
+fn group_of(key: KeyId, node: NodeId, scope: Scope) -> Group {
+    (key, (scope == Scope::Node).then_some(node))
+}
+
+/// What a preset says was used, once: a preset of every node is the same statement made to each.
+fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
+    round
+        .presets
+        .iter()
+        .filter(|p| p.key == group.0 && group.1.is_none_or(|n| n == p.node))
+        .map(|p| (p.used, p.invoke, p.complete))
+        .max_by_key(|(used, ..)| *used)
+}
+
+/// The admitted calls of a group, and its preset. A preset above the bound breaks nothing by
+/// itself: it counts for as much as the bound allows, so that any call admitted on top of it does.
+fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
+    let before = preset(round, group).map(|(used, invoke, complete)| Admitted {
+        op: None,
+        invoke,
+        complete,
+        cost: used.min(bound.burst().unwrap_or(0)),
+    });
+    let calls = ops.iter().filter(|o| o.outcome == Outcome::Admitted).map(|o| Admitted {
+        op: Some(o.id),
+        invoke: o.invoke,
+        complete: o.complete,
+        cost: o.cost.get().into(),
+    });
+    before.into_iter().chain(calls).collect()
+}
+
+/// What was asked for and decided, the preset included: only this can break the bound.
+fn asked(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> u64 {
+    let before = preset(round, group).map_or(0, |(used, ..)| used.min(bound.burst().unwrap_or(0)));
+    let decided = ops.iter().filter(|o| matches!(o.outcome, Outcome::Admitted | Outcome::Denied));
+    decided.fold(before, |sum, o| sum.saturating_add(o.cost.get().into()))
+}
+
+fn time_of(cell: &Cell, round: &Round, group: &Group) -> TimeContext {
+    // Any op may have opened the window, refused and unknown ones too, whichever node sent it.
+    let ops = round.ops.iter().filter(|o| o.key == group.0).map(|o| o.invoke);
+    let presets = round.presets.iter().filter(|p| p.key == group.0).map(|p| p.invoke);
+    let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX / 2_000_000);
+    TimeContext {
+        first_touch: ops.chain(presets).min().unwrap_or_default(),
+        slack_ns: (resolution * 1_000_000).saturating_add(round.clock_step_ns.abs()),
+        epoch_ns_at_zero: cell.epoch_ns_at_zero,
+    }
+}
+
+fn witness(
+    round: &Round,
+    group: Group,
+    ops: &[Admitted],
+    found: &Excess,
+    convicted: usize,
+    rounds: usize,
+) -> String {
+    let origin = round.began.0;
+    let at = |t: Nanos| Nanos(t.0 - origin);
+    let key = round.keys.get(group.0.0 as usize).map_or("?", String::as_str);
+    let of_node = group.1.map(|n| format!(" on node {n}")).unwrap_or_default();
+    let members: Vec<&Admitted> = found.members.iter().map(|i| &ops[*i]).collect();
+    let before: u64 = members.iter().filter(|m| m.op.is_none()).map(|m| m.cost).sum();
+    let calls: Vec<&Admitted> = members.iter().copied().filter(|m| m.op.is_some()).collect();
+    let mut text = format!(
+        "round {}{of_node}, key {key}: {} admitted where {} may be",
+        round.index, found.admitted, found.allowed
+    );
+    if before > 0 {
+        let _ =
+            write!(text, " ({before} used before the round and {} admitted in it)", found.admitted - before);
+    }
+    let _ = write!(text, ", from {} to {} of the round; {}", at(found.from), at(found.to), found.rule);
+    // The call with which the count first passes the bound, in order of completion.
+    let mut sum = 0u64;
+    let first_over = members.iter().find(|m| {
+        sum = sum.saturating_add(m.cost);
+        sum > found.allowed
+    });
+    if let Some(over) = first_over
+        && let Some(op) = over.op
+    {
+        let node = round.ops.get(op.0 as usize).map(|o| o.node.to_string()).unwrap_or_default();
+        let _ = write!(
+            text,
+            "; the first too many is op {op} of node {node}, open {} to {}",
+            at(over.invoke),
+            at(over.complete)
+        );
+    }
+    let _ = write!(text, "; admitted: {}", ids(&calls));
+    if rounds > 1 {
+        let _ = write!(text, "; so in {convicted} of {rounds} rounds");
+    }
+    text
+}
+
+/// `#0 #3 #7 … #199 (200 ops)`: the first few and the last.
+fn ids(calls: &[&Admitted]) -> String {
+    const SHOWN: usize = 12;
+    let all: Vec<String> = calls.iter().filter_map(|m| m.op).map(|op| op.to_string()).collect();
+    if all.len() <= SHOWN {
+        return all.join(" ");
+    }
+    format!("{} … {} ({} ops)", all[..SHOWN - 1].join(" "), all[all.len() - 1], all.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_power_of_a_pass_follows_the_rule_of_three_for_many_rounds() {
+        assert!((missed_rate(300) - 0.01).abs() < 0.0005);
+        assert!((missed_rate(1) - 0.95).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,67 @@
+//! `every-key-expires`: whenever no call is open, each key the round touched has an expiry no
+//! further away than the contract says, or is gone.
+//!
+//! Proves, when it fails, that the store showed a key which will stay (PTTL −1) or will stay too
+//! long. A pass covers the moments that were probed, at the end of each round. O(keys).
+
+use crate::model::history::{Cell, Probe, Round};
+use crate::model::units::Nanos;
+use crate::model::verdict::Finding;
+use crate::ports::checker::Checker;
+
+pub struct EveryKeyExpires;
+
+impl Checker for EveryKeyExpires {
+    fn name(&self) -> &'static str {
+        "every-key-expires"
+    }
+
+    fn proves(&self) -> &'static str {
+        "each key a round touched has an expiry within the contract's, or is gone"
+    }
+
+    fn judge(&self, cell: &Cell) -> Finding {
+        let at_most = cell.header.contract.key_ttl_at_most;
+        let probes = || cell.rounds.iter().flat_map(|r| r.probes.iter().map(move |p| (r, p)));
+        let bad: Vec<(&Round, &Probe)> = probes()
+            .filter(|(_, p)| {
+                p.pttl == -1 || at_most.is_some_and(|w| p.pttl > 0 && p.pttl as u64 > w.millis())
+            })
+            .collect();
+        if let Some((round, probe)) = bad.first() {
+            return Finding::fail(witness(cell, round, probe, bad.len()));
+        }
+        let whole = cell.rounds.iter().filter(|r| r.complete && r.probes_complete).count();
+        if whole < cell.header.rounds as usize {
+            return Finding::unknown(format!(
+                "the keys were looked at after {whole} of {} rounds only",
+                cell.header.rounds
+            ));
+        }
+        let alive = probes().filter(|(_, p)| p.pttl != -2).count();
+        match (at_most, alive) {
+            (None, 0) => Finding::not_applicable("it keeps no keys in the store"),
+            (None, n) => Finding::unknown(format!("it declares no keys, but {n} were found")),
+            (Some(_), 0) => Finding::unknown("no key was seen in the store, so nothing was tried"),
+            (Some(w), n) => {
+                let longest = probes().map(|(_, p)| p.pttl).max().unwrap_or(0);
+                Finding::pass(format!(
+                    "{n} keys seen after {whole} rounds; longest time to live {longest} ms of at most {w}"
+                ))
+            }
+        }
+    }
+}
+
+fn witness(cell: &Cell, round: &Round, probe: &Probe, bad: usize) -> String {
+    let at = Nanos(probe.at.0 - round.began.0);
+    let what = if probe.pttl == -1 {
+        "has no expiry (PTTL -1)".to_owned()
+    } else {
+        let most = cell.header.contract.key_ttl_at_most.map_or(0, |w| w.millis());
+        format!("has {} ms to live, the contract allows {most} ms", probe.pttl)
+    };
+    let others =
+        if bad > 1 { format!("; so {bad} keys in {} rounds", cell.rounds.len()) } else { String::new() };
+    format!("round {}: {at} into it, with no call open, key {} {what}{others}", round.index, probe.key)
+}

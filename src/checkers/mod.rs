@@ -1,0 +1,23 @@
+//! The checkers, one file each. A new one is a file and its line in [`ALL`].
+//!
+//! Each has a good and a bad recorded history under `tests/fixtures/histories/` that it must tell
+//! apart.
+
+mod bound;
+pub mod every_key_expires;
+pub mod meets_requirement;
+pub mod never_over_limit;
+
+use crate::model::names;
+use crate::ports::checker::Checker;
+
+pub static ALL: &[&dyn Checker] = &[
+    &never_over_limit::NeverOverLimit,
+    &meets_requirement::MeetsRequirement,
+    &every_key_expires::EveryKeyExpires,
+];
+
+pub fn find(name: &str) -> Result<&'static dyn Checker, String> {
+    let found = ALL.iter().find(|c| c.name() == name).copied();
+    found.ok_or_else(|| names::unknown("check", name, &ALL.iter().map(|c| c.name()).collect::<Vec<_>>()))
+}

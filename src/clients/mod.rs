@@ -1,0 +1,41 @@
+//! Client profiles: how an app server talks to the store. One file each, named after the library
+//! and the configuration it stands for.
+//!
+//! A profile decides what a caller sees while the store is slow or away, so results name it.
+
+pub mod at_step;
+pub mod redis_rs_multiplexed;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::model::names;
+use crate::ports::store::{SharedHook, Store};
+
+/// A profile as `rl-lab list` shows it.
+pub struct Profile {
+    pub name: &'static str,
+    /// What it is modelled on, and what it does when the store does not answer.
+    pub summary: &'static str,
+    pub connect: fn(Access) -> Arc<dyn Store>,
+}
+
+/// What a node needs to reach the store.
+#[derive(Clone)]
+pub struct Access {
+    pub address: SocketAddr,
+    /// Connections of this node.
+    pub connections: usize,
+    /// Asked at every step; `None` costs nothing.
+    pub hook: Option<SharedHook>,
+}
+
+pub static ALL: &[&Profile] = &[&redis_rs_multiplexed::PROFILE];
+
+/// The profile a variant gets unless it names another.
+pub const DEFAULT: &str = "redis-rs-multiplexed";
+
+pub fn find(name: &str) -> Result<&'static Profile, String> {
+    let found = ALL.iter().find(|p| p.name == name).copied();
+    found.ok_or_else(|| names::unknown("client", name, &ALL.iter().map(|p| p.name).collect::<Vec<_>>()))
+}

@@ -1,0 +1,103 @@
+//! What several limiters share: contracts of counters, decisions from counts, scripts by SHA-1.
+
+use std::time::Duration;
+
+use crate::model::algorithms::Step;
+use crate::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Scope};
+use crate::model::op::{Decision, Source};
+use crate::model::units::{Cost, Limit, Window};
+use crate::ports::limiter::{Param, ParamKind, Settings};
+use crate::ports::store::{Command, Store, StoreError};
+
+/// The contract of a counter in the store whose window opens with the first hit.
+pub fn counter_contract(settings: &Settings, denials: Denials) -> Contract {
+    Contract {
+        bound: Bound::FixedWindow { limit: settings.limit, window: settings.window },
+        scope: Scope::Global,
+        clock: DecidingClock::Server,
+        clock_resolution_ms: 1,
+        denials,
+        on_outage: OnOutage::Error,
+        key_ttl_at_most: Some(settings.window),
+    }
+}
+
+/// The contract of a bucket in the store.
+pub fn bucket_contract(settings: &Settings, capacity: Limit, clock: DecidingClock, ttl: Window) -> Contract {
+    Contract {
+        bound: Bound::Bucket { capacity, refill: settings.limit, window: settings.window },
+        scope: Scope::Global,
+        clock,
+        clock_resolution_ms: 1,
+        denials: Denials::Free,
+        on_outage: OnOutage::Error,
+        key_ttl_at_most: Some(ttl),
+    }
+}
+
+/// A decision from a counter's value after the call was counted.
+pub fn counted(settings: &Settings, count: i64, retry_after: Option<Duration>) -> Decision {
+    let limit = settings.limit.get();
+    let count = u64::try_from(count).unwrap_or(0);
+    let allowed = count <= limit;
+    Decision {
+        allowed,
+        remaining: Some(limit.saturating_sub(count)),
+        limit: settings.limit,
+        retry_after: if allowed { None } else { retry_after },
+        reset: retry_after,
+        source: Source::Store,
+    }
+}
+
+/// A decision from a model's step.
+pub fn stepped(settings: &Settings, step: Step, source: Source) -> Decision {
+    let wait = step.retry_after_ms.map(Duration::from_millis);
+    Decision {
+        allowed: step.allowed,
+        remaining: Some(step.remaining),
+        limit: settings.limit,
+        retry_after: if step.allowed { None } else { wait },
+        reset: None,
+        source,
+    }
+}
+
+/// Gives a counter the value it has after `used` calls, with a whole window to live.
+pub async fn preset_counter(
+    store: &dyn Store,
+    settings: &Settings,
+    key: &str,
+    used: u64,
+) -> Result<(), StoreError> {
+    let set = Command::new("SET").arg(key).arg(used).arg("PX").arg(settings.window.millis());
+    store.command(set).await.map(|_| ())
+}
+
+/// PEXPIRE with the window's length.
+pub fn expire(settings: &Settings, key: &str) -> Command {
+    Command::new("PEXPIRE").arg(key).arg(settings.window.millis())
+}
+
+/// INCRBY, with the cost of the call.
+pub fn incr(key: &str, cost: Cost) -> Command {
+    Command::new("INCRBY").arg(key).arg(cost.get())
+}
+
+/// The choice every clock-reading script offers.
+pub const CLOCK: Param = Param {
+    name: "clock",
+    default: "app",
+    kind: ParamKind::OneOf(&["app", "server"]),
+    help: "whose clock decides: the app server's, passed as an argument, or the store's TIME",
+};
+
+/// What the parameter of [`CLOCK`] says.
+pub fn clock(settings: &Settings) -> DecidingClock {
+    if settings.param("clock") == "server" { DecidingClock::Server } else { DecidingClock::App }
+}
+
+/// A count from 1 that is the limit where it is not given.
+pub const fn count_param(name: &'static str, help: &'static str) -> Param {
+    Param { name, default: "", kind: ParamKind::Count, help }
+}

@@ -1,0 +1,113 @@
+//! GCRA in one script: one key with the theoretical arrival time, nothing to refill.
+//!
+//! The arithmetic is that of [`crate::model::algorithms::gcra`], in whole microseconds. With
+//! `clock=app` an app server whose clock is ahead moves the TAT for everybody; with
+//! `clock=server` the script reads TIME.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use super::common;
+use crate::model::algorithms::gcra::interval_us;
+use crate::model::contract::{Contract, DecidingClock};
+use crate::model::op::{Decision, Source};
+use crate::model::units::{Cost, Limit, Window};
+use crate::ports::BoxFuture;
+use crate::ports::clock::Clock;
+use crate::ports::limiter::{Limiter, Settings, Spec};
+use crate::ports::store::{Command, Script, Store, StoreError};
+
+pub static SPEC: Spec = Spec {
+    id: "L12",
+    name: "gcra-lua",
+    summary: "GCRA: one script moves the theoretical arrival time",
+    sends: "EVALSHA; 1 round trip",
+    known: "exact; never more than burst plus refill",
+    params: &[common::CLOCK, common::count_param("burst", "calls admitted at once; the limit if not given")],
+    needs_server: None,
+    check,
+    contract,
+    build: |build| Arc::new(GcraLua { settings: build.settings, store: build.store, clock: build.clock }),
+};
+
+static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("gcra.lua")));
+
+fn burst(settings: &Settings) -> Limit {
+    settings.count_or_limit("burst")
+}
+
+/// The whole tolerance, burst × interval, in milliseconds rounded up.
+fn depth_ms(settings: &Settings) -> u64 {
+    let depth = u128::from(interval_us(settings.limit, settings.window)) * u128::from(burst(settings).get());
+    u64::try_from(depth.div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
+fn check(settings: &Settings) -> Result<(), String> {
+    let window_us = settings.window.millis() * 1000;
+    if settings.limit.get() > window_us {
+        return Err(format!(
+            "{} per {} is more than one a microsecond, which it cannot express",
+            settings.limit, settings.window
+        ));
+    }
+    Window::from_millis(depth_ms(settings)).map_err(|_| {
+        format!(
+            "a burst of {} at {} per {} takes longer than 366 days to earn",
+            burst(settings),
+            settings.limit,
+            settings.window
+        )
+    })?;
+    Ok(())
+}
+
+fn contract(settings: &Settings) -> Contract {
+    let ttl = Window::from_millis(depth_ms(settings)).unwrap_or(settings.window);
+    common::bucket_contract(settings, burst(settings), common::clock(settings), ttl)
+}
+
+struct GcraLua {
+    settings: Settings,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+}
+
+impl GcraLua {
+    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
+        let now = match common::clock(&self.settings) {
+            DecidingClock::App => self.clock.wall_us().to_string(),
+            DecidingClock::Server => String::new(),
+        };
+        let interval = interval_us(self.settings.limit, self.settings.window);
+        let args = vec![interval.to_string(), burst(&self.settings).to_string(), cost.get().to_string(), now];
+        let reply = self.store.eval(&SCRIPT, &[key], args).await?.expect_list(3)?;
+        let allowed = reply[0].expect_int()? == 1;
+        let wait = u64::try_from(reply[2].expect_int()?).ok().map(Duration::from_millis);
+        Ok(Decision {
+            allowed,
+            remaining: u64::try_from(reply[1].expect_int()?).ok(),
+            limit: self.settings.limit,
+            retry_after: if allowed { None } else { wait },
+            reset: None,
+            source: Source::Store,
+        })
+    }
+
+    async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
+        // What was used before may be more than the burst: then the TAT lies further ahead.
+        let ahead = interval_us(self.settings.limit, self.settings.window).saturating_mul(used.max(1));
+        let tat = self.clock.wall_us().saturating_add(i64::try_from(ahead).unwrap_or(i64::MAX / 2));
+        let set = Command::new("SET").arg(key).arg(tat).arg("PX").arg(ahead.div_ceil(1000));
+        self.store.command(set).await.map(|_| ())
+    }
+}
+
+impl Limiter for GcraLua {
+    fn acquire<'a>(&'a self, key: &'a str, cost: Cost) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        Box::pin(self.decide(key, cost))
+    }
+
+    fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.after(key, used))
+    }
+}

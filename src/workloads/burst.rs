@@ -1,0 +1,131 @@
+//! `burst`: N calls, as many in flight as asked for, released at one start line.
+//!
+//! `in_flight` callers stand at the line. Each takes the next call as soon as its last one has
+//! completed, until `requests` have been made. A caller stays on its connection: caller w uses
+//! connection w mod `connections`, which belongs to node (w mod `connections`) mod `nodes`. With
+//! more callers than connections several calls are in flight on one connection (multiplexing);
+//! with as many, each connection has one, and a check-then-act limiter leaks far less.
+//!
+//! The seed decides the order in which the callers leave the line.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::Barrier;
+
+use crate::model::op::Completion;
+use crate::model::scenario::{Shape, WorkloadPlan};
+use crate::model::units::{Cost, NodeId, Seed};
+use crate::ports::BoxFuture;
+use crate::ports::limiter::Limiter;
+use crate::ports::store::{Call, as_call};
+use crate::ports::workload::{Offer, Record, Workload};
+
+pub struct Burst;
+
+impl Workload for Burst {
+    fn shape(&self) -> Shape {
+        Shape::Burst
+    }
+
+    fn summary(&self) -> &'static str {
+        "requests calls, in_flight at a time, released at one start line"
+    }
+
+    fn concurrent(&self, plan: &WorkloadPlan) -> bool {
+        plan.in_flight.get() > 1 && plan.requests.get() > 1
+    }
+
+    fn drive<'a>(&'a self, offer: Offer<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(drive(offer))
+    }
+}
+
+async fn drive(offer: Offer<'_>) {
+    let requests = offer.plan.requests.get();
+    let callers = offer.plan.in_flight.get().min(requests);
+    let connections = offer.plan.connections.get();
+    let nodes = u32::try_from(offer.nodes.len()).unwrap_or(1);
+    let line = Arc::new(Barrier::new(callers as usize));
+    let next = Arc::new(AtomicU32::new(0));
+    let tasks: Vec<_> = shuffled(callers, offer.seed)
+        .into_iter()
+        .map(|w| {
+            let connection = w % connections;
+            let node = connection % nodes;
+            let caller = Caller {
+                node: NodeId(u16::try_from(node).expect("at most 1,000 nodes")),
+                lane: connection / nodes,
+                limiter: Arc::clone(&offer.nodes[node as usize]),
+                key: Arc::clone(&offer.key),
+                record: Arc::clone(&offer.record),
+            };
+            let (line, next) = (Arc::clone(&line), Arc::clone(&next));
+            tokio::spawn(async move {
+                line.wait().await;
+                while !caller.record.stopped() && next.fetch_add(1, Ordering::Relaxed) < requests {
+                    caller.call().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        if let Err(error) = task.await {
+            // A limiter that panics is a fault of the lab: hand it on whole.
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}
+
+struct Caller {
+    node: NodeId,
+    lane: u32,
+    limiter: Arc<dyn Limiter>,
+    key: Arc<str>,
+    record: Arc<dyn Record>,
+}
+
+impl Caller {
+    async fn call(&self) {
+        let op = self.record.invoke(self.node, &self.key, Cost::ONE);
+        let (answer, sent) =
+            as_call(Call::new(op.0, self.lane), self.limiter.acquire(&self.key, Cost::ONE)).await;
+        let completion = match answer {
+            Ok(decision) => Completion::Ok(decision),
+            Err(error) => error.completion(sent),
+        };
+        self.record.complete(op, &completion);
+    }
+}
+
+/// 0..n in an order that the seed decides (Fisher–Yates over SplitMix64).
+fn shuffled(n: u32, seed: Seed) -> Vec<u32> {
+    let mut state = seed.0;
+    let mut random = move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    };
+    let mut order: Vec<u32> = (0..n).collect();
+    for i in (1..order.len()).rev() {
+        let j = random() % (i as u64 + 1);
+        order.swap(i, usize::try_from(j).unwrap_or(0));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_decides_the_order_and_nobody_is_lost() {
+        assert_eq!(shuffled(200, Seed(7)), shuffled(200, Seed(7)));
+        assert_ne!(shuffled(200, Seed(7)), shuffled(200, Seed(8)));
+        let mut all = shuffled(200, Seed(7));
+        all.sort_unstable();
+        assert_eq!(all, (0..200).collect::<Vec<_>>());
+    }
+}
