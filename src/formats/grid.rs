@@ -5,7 +5,8 @@
 //! do not fit go into a second table below that repeats the first column.
 
 use tabled::builder::Builder;
-use tabled::settings::{Color, Style};
+use tabled::settings::style::HorizontalLine;
+use tabled::settings::{Color, Padding, Style};
 
 use super::paint::{RESET, Tone};
 use super::words::{chars, fold};
@@ -13,8 +14,8 @@ use crate::ports::format::Look;
 
 /// Where a text may be folded.
 const BREAKS: [char; 4] = [' ', '-', ':', ','];
-/// What tabled puts around a column in the style below: a space on either side and a rule.
-const FRAME: usize = 3;
+/// Spaces between two columns: rules would take a third column's worth on a narrow terminal.
+const GAP: usize = 2;
 
 #[derive(Debug, Clone)]
 pub struct Text {
@@ -48,11 +49,11 @@ fn groups(columns: &[Vec<&Text>], width: Option<usize>) -> Vec<Vec<usize>> {
     let (Some(width), false) = (width, columns.is_empty()) else {
         return vec![(0..columns.len()).collect()];
     };
-    let first = narrowest(&columns[0]) + FRAME;
+    let first = narrowest(&columns[0]) + GAP;
     let mut groups = vec![vec![0]];
     let mut used = first;
     for (i, column) in columns.iter().enumerate().skip(1) {
-        let wanted = narrowest(column) + FRAME;
+        let wanted = narrowest(column) + GAP;
         if used + wanted > width + 1 && groups.last().is_some_and(|g| g.len() > 1) {
             groups.push(vec![0]);
             used = first;
@@ -73,7 +74,9 @@ fn draw(columns: &[&[&Text]], look: Look) -> String {
         builder.push_record(folded);
     }
     let mut table = builder.build();
-    table.with(Style::psql());
+    table.with(Style::blank().horizontals([(1, HorizontalLine::new('─').intersection('─'))]));
+    // The style's own separator is the second space of the gap.
+    table.with(Padding::new(0, GAP - 1, 0, 0));
     if look.color {
         for (i, column) in columns.iter().enumerate() {
             for (row, cell) in column.iter().enumerate().filter(|(_, c)| c.tone != Tone::Plain) {
@@ -90,7 +93,8 @@ fn draw(columns: &[&[&Text]], look: Look) -> String {
 fn widths(columns: &[&[&Text]], width: Option<usize>) -> Vec<usize> {
     let mut widths: Vec<usize> = columns.iter().map(|c| widest(c)).collect();
     let Some(width) = width else { return widths };
-    let room = (width + 1).saturating_sub(FRAME * columns.len()).max(columns.len());
+    // The last column keeps one space of its gap, under the rule.
+    let room = (width + 1).saturating_sub(GAP * columns.len()).max(columns.len());
     let floors: Vec<usize> = columns.iter().map(|c| narrowest(c)).collect();
     // Below its floor a text is cut inside a word: only on a terminal too narrow for anything else.
     for (from, floors) in [(1, floors.as_slice()), (0, &floors), (0, &vec![1; columns.len()])] {

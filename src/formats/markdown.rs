@@ -4,9 +4,9 @@
 //! Names go into code spans, prose is escaped. `#12` and `@name` get an empty comment in between:
 //! on GitHub they would become links to issue 12 and to somebody, and no backslash prevents it.
 
+use super::findings::{self, Entry, Kind};
 use super::words;
 use crate::model::report::{CellReport, Report, ScenarioSummary};
-use crate::model::verdict::Verdict;
 use crate::ports::format::{Format, Look};
 
 pub struct Markdown;
@@ -47,7 +47,7 @@ impl Format for Markdown {
 fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {
     let mut facts = vec![format!("Plan: {}", prose(&scenario.plan))];
     facts.extend(scenario.requires.as_ref().map(|r| format!("Requires: {}", prose(r))));
-    facts.push(words::terms(scenario).to_owned());
+    facts.push(format!("Run: {}", words::terms(scenario)));
     let mut blocks =
         vec![format!("## {}", prose(&scenario.title)), prose(&scenario.shows), list(facts.into_iter())];
     if cells.is_empty() {
@@ -56,29 +56,42 @@ fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {
     }
     let labels = words::labels(cells);
     blocks.push(table(cells, &labels));
-    let evidence = [
-        ("Fails", Some(Verdict::Fail)),
-        ("Unknown", Some(Verdict::Unknown)),
-        ("Not applicable", Some(Verdict::NotApplicable)),
-        ("What each pass rests on", Some(Verdict::Pass)),
-        ("Calls without a decision", None),
-    ];
-    for (title, verdict) in evidence {
-        let items = match verdict {
-            Some(verdict) => reasons(cells, &labels, verdict),
-            None => trouble(cells, &labels),
-        };
-        if !items.is_empty() {
-            blocks.push(format!("**{title}**"));
-            blocks.push(list(items.into_iter()));
-        }
+    for kind in Kind::ALL {
+        let entries = findings::of_kind(kind, cells, &labels);
+        blocks.extend(titled(kind.title(), entries.iter().map(item).collect()));
     }
+    blocks.extend(titled("Calls without a decision", trouble(cells, &labels)));
     blocks
+}
+
+/// A list below its title; nothing at all if it is empty.
+fn titled(title: &str, items: Vec<String>) -> Vec<String> {
+    if items.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("**{title}**"), list(items.into_iter())]
+}
+
+/// Each line of the text on a line of its own; the dot keeps it from reading as a list or a heading.
+fn item(entry: &Entry<'_>) -> String {
+    let codes = |names: &[&str]| names.iter().map(|n| code(n)).collect::<Vec<_>>().join(", ");
+    let text: Vec<String> =
+        words::because(entry.check).lines().filter(|l| !l.trim().is_empty()).map(prose).collect();
+    let mut lines = vec![format!(
+        "{} · {}, {}: {}",
+        codes(&entry.limiters),
+        codes(&entry.checks),
+        entry.check.label(),
+        text.join("  \n  · ")
+    )];
+    let replay = entry.check.replay.as_ref().filter(|_| Kind::of(entry.check) == Kind::Failed);
+    lines.extend(replay.map(|command| format!("replay: {}", code(command))));
+    lines.join("  \n  ")
 }
 
 fn table(cells: &[&CellReport], labels: &[String]) -> String {
     let checks = words::checks(cells);
-    let heads = ["limiter", "admitted per round", "limit", "promise"].map(str::to_owned).into_iter();
+    let heads = ["limiter", words::admitted_head(cells), "limit", "promise"].map(str::to_owned).into_iter();
     let mut rows = vec![row(heads.chain(checks.iter().map(|c| code(c))))];
     rows.push(row(["---", "---", "---:", "---"].iter().copied().chain(checks.iter().map(|_| "---"))));
     for (cell, label) in cells.iter().zip(labels) {
@@ -95,24 +108,6 @@ fn table(cells: &[&CellReport], labels: &[String]) -> String {
 fn row(fields: impl Iterator<Item = impl AsRef<str>>) -> String {
     let fields: Vec<String> = fields.map(|f| f.as_ref().replace('|', "\\|")).collect();
     format!("| {} |", fields.join(" | "))
-}
-
-/// One item per text, with all limiters it holds for.
-fn reasons(cells: &[&CellReport], labels: &[String], verdict: Verdict) -> Vec<String> {
-    let mut items: Vec<(String, Vec<String>)> = Vec::new();
-    for (cell, label) in cells.iter().zip(labels) {
-        for check in cell.checks.iter().filter(|c| c.verdict == verdict) {
-            let mut text =
-                format!("{}, {}: {}", code(&check.check), check.label(), prose(words::because(check)));
-            let replay = check.replay.as_ref().filter(|_| words::counts_as_failed(check));
-            text.extend(replay.map(|r| format!(" Replay: {}", code(r))));
-            match items.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, limiters)) => limiters.push(code(label)),
-                None => items.push((text, vec![code(label)])),
-            }
-        }
-    }
-    items.into_iter().map(|(text, limiters)| format!("{} · {text}", limiters.join(", "))).collect()
 }
 
 fn trouble(cells: &[&CellReport], labels: &[String]) -> Vec<String> {
@@ -175,7 +170,7 @@ mod tests {
         let mut report = sample::incident();
         report.cells[0].checks[0].witness = Some("first\n\n# second".to_owned());
         let text = Markdown.render(&report, Look::PLAIN).unwrap();
-        assert!(text.contains("FAIL: first #<!-- --> second"), "{text}");
+        assert!(text.contains("FAIL: first  \n  · #<!-- --> second  \n  replay: `"), "{text}");
     }
 
     #[test]
@@ -186,7 +181,7 @@ mod tests {
             "50 more admitted",
             "redis 7.0.15",
             "```sh\nrl-lab race --seed 42\n```",
-            "Replay: `rl-lab",
+            "replay: `rl-lab",
             "**Verdict: FAIL · exit 1**",
         ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");

@@ -1,11 +1,12 @@
 //! Floor 2, formats: a [`Report`](crate::model::report::Report) as a text. Each file is one format
 //! and pure; one manager in the runner writes the files, so that a broken format loses nothing.
 //!
-//! What they are made of: `words` (names, numbers, folding), `grid` and `paint` for the terminal,
-//! `canvas` and `scale` for the chart.
+//! What they are made of: `words` (names, numbers, folding), `findings` (sorted and put together),
+//! `grid` and `paint` for the terminal, `canvas` and `scale` for the chart.
 
 mod canvas;
 pub mod csv;
+mod findings;
 mod grid;
 pub mod json;
 pub mod markdown;

@@ -1,10 +1,7 @@
 //! Colour on a terminal: a meaning, and the escape sequence it gets. The sixteen basic colours
 //! only, because the reader's theme has made those readable.
 
-use crate::model::report::CheckReport;
-use crate::model::verdict::Verdict;
-
-use super::words;
+use super::findings::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
@@ -20,13 +17,13 @@ pub enum Tone {
 }
 
 impl Tone {
-    pub fn of(check: &CheckReport) -> Self {
-        match check.verdict {
-            _ if words::counts_as_failed(check) => Self::Bad,
-            Verdict::Pass => Self::Good,
-            Verdict::Fail => Self::Known,
-            Verdict::Unknown => Self::Unsure,
-            Verdict::NotApplicable => Self::Dim,
+    pub fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Failed => Self::Bad,
+            Kind::Shown => Self::Known,
+            Kind::Unknown => Self::Unsure,
+            Kind::NotApplicable => Self::Dim,
+            Kind::Passed => Self::Good,
         }
     }
 
@@ -56,16 +53,12 @@ pub const RESET: &str = "\u{1b}[0m";
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
 
     #[test]
-    fn an_expected_fail_is_no_alarm_and_a_pass_where_a_fail_was_expected_is_one() {
-        let tone = |verdict, expected| Tone::of(&sample::check("c", verdict, expected, "text"));
-        assert_eq!(tone(Verdict::Fail, Some(Verdict::Fail)), Tone::Known);
-        assert_eq!(tone(Verdict::Fail, None), Tone::Bad);
-        assert_eq!(tone(Verdict::Pass, Some(Verdict::Fail)), Tone::Bad);
-        assert_eq!(tone(Verdict::Pass, None), Tone::Good);
-        assert_eq!(tone(Verdict::Unknown, Some(Verdict::Fail)), Tone::Unsure, "unknown is never a pass");
+    fn only_what_needs_attention_is_red() {
+        let red: Vec<Kind> =
+            Kind::ALL.into_iter().filter(|k| Tone::of(*k).start().ends_with("31m")).collect();
+        assert_eq!(red, [Kind::Failed]);
     }
 }

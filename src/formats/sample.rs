@@ -99,6 +99,8 @@ pub fn incident() -> Report {
     let mut cells = vec![cell("get-then-incr", &[50, 50, 50]), cell("fixed-window-lua", &[2, 2, 2])];
     for cell in &mut cells {
         cell.limit = Limit::new(1000).unwrap();
+        let window = Window::from_millis(60_000).unwrap();
+        cell.contract.bound = Bound::FixedWindow { limit: cell.limit, window };
         for round in &mut cell.rounds {
             *round = RoundCounts { offered: 50, denied: 50 - round.admitted, preset: 998, ..*round };
         }

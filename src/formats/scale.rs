@@ -4,6 +4,9 @@
 /// into a single pixel or two.
 const TOO_FAR_APART: u64 = 50;
 
+/// Pixels that a tick's text needs.
+const TICKS_APART: i32 = 44;
+
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     left: i32,
@@ -35,10 +38,18 @@ impl Scale {
     pub fn ticks(&self) -> Vec<u64> {
         if self.logarithmic {
             let powers = (0..18).map(|e| 10u64.pow(e));
-            return std::iter::once(0).chain(powers).take_while(|n| *n <= self.top).collect();
+            let all = std::iter::once(0).chain(powers).take_while(|n| *n <= self.top);
+            return all.fold(Vec::new(), |kept, tick| self.keep_apart(kept, tick));
         }
         let step = round_step(self.top);
         (0..).map(|i| i * step).take_while(|n| *n <= self.top).collect()
+    }
+
+    fn keep_apart(&self, mut kept: Vec<u64>, tick: u64) -> Vec<u64> {
+        if kept.last().is_none_or(|last| self.at(tick) - self.at(*last) >= TICKS_APART) {
+            kept.push(tick);
+        }
+        kept
     }
 }
 
@@ -51,7 +62,7 @@ fn round_step(top: u64) -> u64 {
 /// A tick's text; from 10 000 on in thousands, millions and so on, so that ticks stay apart.
 pub fn short(count: u64) -> String {
     for (unit, name) in [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")] {
-        if count >= 10_000 && count >= unit && count % (unit / 10) == 0 {
+        if count >= 10_000 && count >= unit && count.is_multiple_of(unit / 10) {
             return format!("{}{name}", count as f64 / unit as f64);
         }
     }
@@ -81,7 +92,8 @@ mod tests {
             counts.sort_unstable();
             let at: Vec<i32> = counts.iter().map(|c| scale.at(*c)).collect();
             prop_assert!(at.is_sorted() && at[0] >= 100 && at[at.len() - 1] <= 500);
-            prop_assert!((1..=18).contains(&scale.ticks().len()));
+            let ticks: Vec<i32> = scale.ticks().iter().map(|t| scale.at(*t)).collect();
+            prop_assert!(ticks.windows(2).all(|w| w[1] - w[0] >= TICKS_APART), "{:?}", scale.ticks());
             prop_assert!(scale.at(limit) <= 500);
         }
     }

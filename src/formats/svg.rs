@@ -54,7 +54,7 @@ impl Format for Svg {
         let panels: Vec<Panel<'_>> = report.scenarios.iter().map(|s| Panel::new(report, s)).collect();
         let width = panels.iter().map(Panel::width).max().unwrap_or(760);
         let foot = foot(report, width);
-        let height = panels.iter().map(|p| p.height(width)).sum::<i32>() + foot.len() as i32 * 18 + 3 * EDGE;
+        let height = panels.iter().map(|p| p.height(width)).sum::<i32>() + foot.len() as i32 * 18 + 2 * EDGE;
         let mut text = String::new();
         let canvas = Canvas::new(&mut text, (width, height))?;
         let mut y = EDGE;
@@ -167,8 +167,12 @@ impl<'a> Panel<'a> {
             _ => "┃ the limit of each row".to_owned(),
         };
         let half = LIMIT.width(&label) / 2;
-        let x = self.cells.first().filter(|_| self.same_room()).map_or(self.left, |c| scale.at(room(c)));
-        let x = x.max(EDGE + half).min(self.width() - EDGE - half);
+        let anchor = if self.same_room() {
+            scale.at(self.cells.first().map_or(0, |c| room(c)))
+        } else {
+            self.left + half
+        };
+        let x = anchor.max(EDGE + half).min(self.width() - EDGE - half);
         canvas.text(&label, (x, top - 12), LIMIT, HPos::Center)
     }
 
@@ -194,10 +198,14 @@ impl<'a> Panel<'a> {
         let (low, median, high) = words::spread(&cell.rounds);
         let (figure, verdict) = figures(cell, low, median, high);
         let ink = color(cell);
-        let x = scale.at(high) + 12;
         let widest = Type::bold(12.0, ink).width(&figure).max(NOTE.width(&verdict));
+        let (line, beside) = (scale.at(room(cell)), scale.at(high) + 12);
+        // Beyond the limit's line rather than across it.
+        let x = if (beside - 6..beside + widest).contains(&line) { line + 10 } else { beside };
         canvas.blank((x - 4, middle - 15), (x + widest, middle + 16))?;
-        canvas.line((scale.at(room(cell)), middle), (scale.at(median), middle), ink, 3)?;
+        if median > room(cell) {
+            canvas.line((scale.at(room(cell)), middle), (scale.at(median), middle), ink, 3)?;
+        }
         let lanes = cell.rounds.len().min(LANES);
         let mut seen = BTreeSet::new();
         for (i, round) in cell.rounds.iter().enumerate() {
@@ -207,6 +215,7 @@ impl<'a> Panel<'a> {
             }
         }
         canvas.text(&figure, (x, middle - 7), Type::bold(12.0, ink), HPos::Left)?;
+        let ink = if misses_requirement(cell) { ink::OVER } else { ink };
         canvas.text(&verdict, (x, middle + 8), Type { ink, ..NOTE }, HPos::Left)
     }
 }
@@ -244,9 +253,9 @@ fn figures(cell: &CellReport, low: u64, median: u64, high: u64) -> (String, Stri
     };
     let over = words::check(cell, OVER);
     let mut verdicts: Vec<String> = over.map(|c| c.label()).into_iter().collect();
-    let required = words::check(cell, REQUIREMENT).filter(|c| c.verdict == Verdict::Fail);
-    if let (Some(required), false) = (required, convicted(cell)) {
-        verdicts.push(format!("requirement {}", required.label()));
+    if misses_requirement(cell) && color(cell) != ink::OVER {
+        let label = words::check(cell, REQUIREMENT).map(|c| c.label()).unwrap_or_default();
+        verdicts.push(format!("requirement {label}"));
     }
     if verdicts.is_empty() {
         verdicts.push("not judged".to_owned());
@@ -254,8 +263,8 @@ fn figures(cell: &CellReport, low: u64, median: u64, high: u64) -> (String, Stri
     (figure, verdicts.join(" · "))
 }
 
-fn convicted(cell: &CellReport) -> bool {
-    words::check(cell, OVER).is_some_and(|c| c.verdict == Verdict::Fail)
+fn misses_requirement(cell: &CellReport) -> bool {
+    words::check(cell, REQUIREMENT).is_some_and(|c| c.verdict == Verdict::Fail)
 }
 
 fn color(cell: &CellReport) -> RGBColor {
@@ -272,11 +281,14 @@ fn offset(lane: usize, lanes: usize, row: i32) -> i32 {
     if lanes < 2 { 0 } else { lane as i32 * span / (lanes as i32 - 1) - span / 2 }
 }
 
+/// Cut in the middle: variants of one limiter differ at the end.
 fn shorten(name: &str) -> String {
-    if words::chars(name) <= LONGEST_NAME {
+    let all: Vec<char> = name.chars().collect();
+    if all.len() <= LONGEST_NAME {
         return name.to_owned();
     }
-    name.chars().take(LONGEST_NAME - 1).chain(['…']).collect()
+    let (start, end) = (LONGEST_NAME / 2, all.len() - LONGEST_NAME / 2 + 1);
+    all[..start].iter().chain(&['…']).chain(&all[end..]).collect()
 }
 
 fn fold(text: &str, width: i32) -> Vec<String> {
@@ -289,17 +301,16 @@ fn foot(report: &Report, width: i32) -> Vec<(String, RGBColor)> {
     if report.cells.is_empty() {
         lines.push(("No limiter was run.".to_owned(), ink::OVER));
     } else {
+        let shown = |ink: &RGBColor| report.cells.iter().any(|c| color(c) == *ink);
         for (text, ink) in [
-            ("over: convicted by never-over-limit", ink::OVER),
-            ("kept: no window held more than was promised", ink::KEPT),
+            ("convicted by never-over-limit", ink::OVER),
+            ("not convicted: no window was seen to hold more than was promised", ink::KEPT),
             ("not told: unknown, not applicable or not checked", ink::UNTOLD),
         ] {
-            lines.push((format!("● {text}"), ink));
+            lines.extend(shown(&ink).then(|| (format!("● {text}"), ink)));
         }
-        lines.push((
-            "A dot is a round, the first on top; the bar runs from the limit to the median.".into(),
-            ink::QUIET,
-        ));
+        let key = "One dot per round, the first on top; a bar shows how far the median is beyond the limit.";
+        lines.push((key.to_owned(), ink::QUIET));
     }
     if let Some(error) = &report.error {
         lines.push((format!("The run ended before its end: {error}"), ink::OVER));
@@ -402,6 +413,59 @@ mod tests {
         };
         assert_eq!((dots(1), dots(5), dots(20)), (1, 5, 20));
         assert_eq!(dots(10_000), LANES);
+    }
+
+    /// Left, top, right and bottom of every text, by the estimate the layout itself uses.
+    fn boxes(svg: &str) -> Vec<(String, [f64; 4])> {
+        let boxed = |element: &str| {
+            let of =
+                |name: &str| element.split_once(&format!(" {name}=\"")).unwrap().1.split('"').next().unwrap();
+            let text = element.split(['>', '<']).nth(1).unwrap().trim();
+            let number = |name: &str| of(name).parse::<f64>().unwrap();
+            let (x, y, size) = (number("x"), number("y"), number("font-size"));
+            let wide = words::chars(text) as f64 * size * 0.6;
+            let left = match of("text-anchor") {
+                "start" => x,
+                "end" => x - wide,
+                _ => x - wide / 2.0,
+            };
+            (text.to_owned(), [left, y - size / 2.0, left + wide, y + size / 2.0])
+        };
+        svg.split("<text").skip(1).map(boxed).collect()
+    }
+
+    #[test]
+    fn no_text_covers_another_or_leaves_the_picture() {
+        for limiters in [1, 4, 10, 25] {
+            for rounds in [1, 5, 20] {
+                let cell = |i: u64| {
+                    let admitted: Vec<u64> =
+                        (0..rounds).map(|r| if i % 3 == 0 { 200 - r } else { 10 }).collect();
+                    let mut cell = sample::cell(&format!("token-bucket-read-write:variant={i}"), &admitted);
+                    cell.contract.scope = if i % 4 == 1 { Scope::Node } else { Scope::Global };
+                    sample::judged(cell, Some(Verdict::Pass))
+                };
+                let svg = svg(&sample::report((0..limiters).map(cell).collect()));
+                let (boxes, size) = (boxes(&svg), svg.split('"').nth(9).unwrap());
+                let size: Vec<f64> = size.split(' ').filter_map(|n| n.parse().ok()).collect();
+                for (i, (text, a)) in boxes.iter().enumerate() {
+                    let inside = a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= size[2] && a[3] <= size[3];
+                    assert!(inside, "{text} leaves the picture: {a:?} of {size:?}");
+                    for (other, b) in &boxes[i + 1..] {
+                        let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+                        assert!(apart, "{text} covers {other} with {limiters} limiters, {rounds} rounds");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_name_keeps_the_end_that_tells_it_from_its_sisters() {
+        let name = format!("token-bucket-lua:{}=1", "x".repeat(80));
+        let short = shorten(&name);
+        assert!(short.ends_with("x=1") && short.contains('…'));
+        assert_eq!(words::chars(&short), LONGEST_NAME);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What a person reads at the terminal: per scenario a grid of limiters against checks and the
 //! evidence below it, most urgent first; then what the figures stand on and how the run ended.
 
+use super::findings::{self, Entry, Kind};
 use super::grid::{self, Text};
 use super::paint::Tone;
 use super::words::{self, fold};
-use crate::model::report::{CellReport, CheckReport, Report, ScenarioSummary};
+use crate::model::report::{CellReport, Report, ScenarioSummary};
 use crate::model::verdict::Verdict;
 use crate::ports::format::{Format, Look};
 
@@ -48,6 +49,13 @@ impl Page {
         for (i, part) in self.fold(text, indent).iter().enumerate() {
             let lead = if i == 0 { lead.to_owned() } else { " ".repeat(indent) };
             self.push(&format!("{}{}", lead, tone.paint(part, self.look.color)));
+        }
+    }
+
+    /// An item of a list: indented by two, its further lines by four.
+    fn hanging(&mut self, text: &str) {
+        for (i, part) in self.fold(text, 4).iter().enumerate() {
+            self.push(&format!("{}{part}", if i == 0 { "  " } else { "    " }));
         }
     }
 
@@ -123,23 +131,20 @@ fn section(page: &mut Page, scenario: &ScenarioSummary, cells: &[&CellReport]) {
     let labels = words::labels(cells);
     let grid = grid::render(&rows(cells, &labels), page.look);
     page.text.push_str(&grid);
-    evidence(page, &entries(cells, &labels), cells, &labels);
+    evidence(page, cells, &labels);
 }
 
 fn rows(cells: &[&CellReport], labels: &[String]) -> Vec<Vec<Text>> {
     let checks = words::checks(cells);
-    let scoped = cells.iter().any(|c| !words::scope(c).is_empty());
-    let mut heads = vec!["limiter", "admitted per round", "limit"];
-    heads.extend(scoped.then_some("promise"));
-    heads.extend(&checks);
-    let mut rows = vec![heads.iter().map(|h| Text::new(*h, Tone::Strong)).collect()];
+    let heads = ["limiter", words::admitted_head(cells), "limit"];
+    let heads = heads.iter().chain(&checks);
+    let mut rows = vec![heads.map(|h| Text::new(*h, Tone::Strong)).collect()];
     for (cell, label) in cells.iter().zip(labels) {
-        let mut row: Vec<Text> = [label.clone(), words::admitted(&cell.rounds), words::room(cell)]
-            .map(|text| Text::new(text, Tone::Plain))
-            .into();
-        row.extend(scoped.then(|| Text::new(words::scope(cell), Tone::Plain)));
+        let limit = format!("{} {}", words::room(cell), words::scope(cell));
+        let figures = [label.clone(), words::admitted(&cell.rounds), limit.trim().to_owned()];
+        let mut row: Vec<Text> = figures.map(|text| Text::new(text, Tone::Plain)).into();
         row.extend(checks.iter().map(|name| match words::check(cell, name) {
-            Some(check) => Text::new(check.label(), Tone::of(check)),
+            Some(check) => Text::new(check.label(), Tone::of(Kind::of(check))),
             None => Text::new("", Tone::Plain),
         }));
         rows.push(row);
@@ -147,68 +152,42 @@ fn rows(cells: &[&CellReport], labels: &[String]) -> Vec<Vec<Text>> {
     rows
 }
 
-/// A check with the limiters that share its text, so that ten passes for one reason are one line.
-struct Entry<'a> {
-    check: &'a CheckReport,
-    limiters: Vec<&'a str>,
-}
-
-fn entries<'a>(cells: &[&'a CellReport], labels: &'a [String]) -> Vec<Entry<'a>> {
-    let mut entries: Vec<Entry<'a>> = Vec::new();
-    for (cell, label) in cells.iter().zip(labels) {
-        for check in &cell.checks {
-            match entries.iter_mut().find(|e| e.check == check) {
-                Some(entry) => entry.limiters.push(label),
-                None => entries.push(Entry { check, limiters: vec![label] }),
-            }
+fn evidence(page: &mut Page, cells: &[&CellReport], labels: &[String]) {
+    for kind in Kind::ALL {
+        if kind == Kind::Passed {
+            trouble(page, cells, labels);
         }
-    }
-    entries
-}
-
-fn evidence(page: &mut Page, entries: &[Entry<'_>], cells: &[&CellReport], labels: &[String]) {
-    let of = |failed: bool, verdict: Option<Verdict>| -> Vec<&Entry<'_>> {
-        let fits = |e: &&Entry<'_>| {
-            words::counts_as_failed(e.check) == failed && verdict.is_none_or(|v| v == e.check.verdict)
-        };
-        entries.iter().filter(fits).collect()
-    };
-    failures(page, &of(true, None));
-    list(page, "Shown as expected", Tone::Known, &of(false, Some(Verdict::Fail)));
-    list(page, "Unknown: not enough evidence", Tone::Unsure, &of(false, Some(Verdict::Unknown)));
-    list(page, "Not applicable", Tone::Dim, &of(false, Some(Verdict::NotApplicable)));
-    trouble(page, cells, labels);
-    list(page, "What each PASS rests on", Tone::Good, &of(false, Some(Verdict::Pass)));
-}
-
-/// In full, line by line, each with the command that shows it again.
-fn failures(page: &mut Page, entries: &[&Entry<'_>]) {
-    if entries.is_empty() {
-        return;
-    }
-    page.head("Failed", Tone::Bad);
-    for entry in entries {
-        let who = format!("{} · {}: {}", entry.limiters.join(", "), entry.check.check, entry.check.label());
-        page.line("  ", &who, Tone::Strong);
-        for line in words::because(entry.check).lines() {
-            page.line("    ", line, Tone::Plain);
+        let entries = findings::of_kind(kind, cells, labels);
+        if !entries.is_empty() {
+            page.head(kind.title(), Tone::of(kind));
         }
-        if let Some(replay) = &entry.check.replay {
-            page.command("    replay: ", replay);
+        for entry in entries {
+            if kind == Kind::Failed { in_full(page, &entry) } else { in_brief(page, &entry) }
         }
     }
 }
 
-/// Brief: the first line of each text.
-fn list(page: &mut Page, title: &str, tone: Tone, entries: &[&Entry<'_>]) {
-    if entries.is_empty() {
-        return;
+/// Line by line, with the command that shows it again.
+fn in_full(page: &mut Page, entry: &Entry<'_>) {
+    let (limiters, checks) = (entry.limiters.join(", "), entry.checks.join(", "));
+    page.line("  ", &format!("{limiters} · {checks}: {}", entry.check.label()), Tone::Strong);
+    for line in words::because(entry.check).lines() {
+        page.line("    ", line, Tone::Plain);
     }
-    page.head(title, tone);
-    for Entry { check, limiters } in entries {
-        let text = words::because(check).lines().next().unwrap_or_default();
-        page.line("  ", &format!("{}: {text} — {}", check.check, limiters.join(", ")), Tone::Plain);
+    if let Some(replay) = &entry.check.replay {
+        page.command("    replay: ", replay);
     }
+}
+
+/// The first line of the text.
+fn in_brief(page: &mut Page, entry: &Entry<'_>) {
+    let text = words::because(entry.check).lines().next().unwrap_or_default();
+    let (limiters, checks) = (entry.limiters.join(", "), entry.checks.join(", "));
+    page.hanging(&match entry.check.verdict {
+        // The reason of a pass is what one reads; that it holds for many limiters is usual.
+        Verdict::Pass => format!("{checks}: {text} — {limiters}"),
+        _ => format!("{limiters} · {checks}: {text}"),
+    });
 }
 
 fn trouble(page: &mut Page, cells: &[&CellReport], labels: &[String]) {
@@ -219,7 +198,7 @@ fn trouble(page: &mut Page, cells: &[&CellReport], labels: &[String]) {
     }
     page.head("Calls without a decision", Tone::Unsure);
     for (label, text) in all {
-        page.line("  ", &format!("{label}: {text}"), Tone::Plain);
+        page.hanging(&format!("{label}: {text}"));
     }
 }
 
@@ -241,11 +220,10 @@ fn foot(page: &mut Page, report: &Report) {
         }
         page.push("");
     }
-    let tone = match report.verdict {
-        _ if report.exit != 0 => Tone::Bad,
-        Verdict::Pass => Tone::Good,
-        Verdict::Fail => Tone::Bad,
-        Verdict::Unknown | Verdict::NotApplicable => Tone::Unsure,
+    let tone = match report.exit {
+        0 => Tone::Good,
+        4 => Tone::Unsure,
+        _ => Tone::Bad,
     };
     page.line("verdict: ", &words::ending(report), tone);
 }
@@ -316,7 +294,10 @@ mod tests {
     fn an_expectation_that_did_not_show_is_listed_as_failed() {
         let cell = sample::judged(sample::cell("get-then-incr", &[10]), Some(Verdict::Fail));
         let text = Table.render(&sample::report(vec![cell]), Look::PLAIN).unwrap();
-        assert!(text.contains("get-then-incr · never-over-limit: PASS (expected FAIL)"), "{text}");
+        assert!(
+            text.contains("get-then-incr · never-over-limit, meets-requirement: PASS (expected FAIL)"),
+            "{text}"
+        );
     }
 
     #[test]

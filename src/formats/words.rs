@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::contract::Scope;
 use crate::model::report::{CellReport, CheckReport, Honesty, Report, RoundCounts, ScenarioSummary};
-use crate::model::verdict::{self, Verdict, Weight};
+use crate::model::verdict::Verdict;
 
 /// Above so many rounds a row shows a summary instead of every round.
 const ROUNDS_IN_FULL: usize = 6;
@@ -57,9 +57,13 @@ pub fn because(check: &CheckReport) -> &str {
     first.as_deref().or(second.as_deref()).unwrap_or("no reason recorded")
 }
 
-/// Whether this check, by itself, makes the run fail.
-pub fn counts_as_failed(check: &CheckReport) -> bool {
-    verdict::weight(check.verdict, check.outcome) == Weight::Failed
+/// The head of the column that [`admitted`] fills.
+pub fn admitted_head(cells: &[&CellReport]) -> &'static str {
+    if cells.iter().any(|c| c.rounds.len() > ROUNDS_IN_FULL) {
+        "admitted per round, min–median–max"
+    } else {
+        "admitted per round"
+    }
 }
 
 /// `200 200 190`, or minimum–median–maximum where that would be a long row.
@@ -69,7 +73,7 @@ pub fn admitted(rounds: &[RoundCounts]) -> String {
         return if each.is_empty() { "–".to_owned() } else { each.join(" ") };
     }
     let (low, mid, high) = spread(rounds);
-    format!("{low}–{mid}–{high} (min–median–max of {})", rounds.len())
+    format!("{low}–{mid}–{high}")
 }
 
 /// Minimum, median (the lower one of two) and maximum of the admitted calls; zeros without rounds.
@@ -256,7 +260,7 @@ mod tests {
     fn a_long_series_of_rounds_is_summed_up() {
         assert_eq!(admitted(&sample::rounds(&[10, 12])), "10 12");
         let many = admitted(&sample::rounds(&[9, 10, 10, 10, 10, 10, 30]));
-        assert_eq!(many, "9–10–30 (min–median–max of 7)");
+        assert_eq!(many, "9–10–30");
         assert_eq!(admitted(&[]), "–");
     }
 
