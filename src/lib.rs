@@ -10,9 +10,14 @@
 //! | 3 | [`runner`] | the only place where families meet: plan, stage, drive, judge, store |
 //! | 4 | [`cli`] | clap, printing and exit codes |
 
+pub mod backends;
 pub mod checkers;
+pub mod cli;
 pub mod clients;
+pub mod formats;
 pub mod limiters;
 pub mod model;
 pub mod ports;
+pub mod runner;
+pub mod topologies;
 pub mod workloads;

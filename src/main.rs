@@ -1,1 +1,7 @@
-fn main() {}
+//! The `rl-lab` command: parse, call, exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rl_lab::cli::main()
+}

@@ -174,7 +174,8 @@ fn witness(
         let _ =
             write!(text, " ({before} used before the round and {} admitted in it)", found.admitted - before);
     }
-    let _ = write!(text, ", from {} to {} of the round; {}", at(found.from), at(found.to), found.rule);
+    let last = members.iter().map(|m| m.complete).max().unwrap_or(found.to);
+    let _ = write!(text, ", from {} to {} of the round; {}", at(found.from), at(last), found.rule);
     // The call with which the count first passes the bound, in order of completion.
     let mut sum = 0u64;
     let first_over = members.iter().find(|m| {

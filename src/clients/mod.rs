@@ -13,6 +13,7 @@ use crate::model::names;
 use crate::ports::store::{SharedHook, Store};
 
 /// A profile as `rl-lab list` shows it.
+#[derive(Debug)]
 pub struct Profile {
     pub name: &'static str,
     /// What it is modelled on, and what it does when the store does not answer.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::contract::{Contract, Requirement};
 use super::op::{Completion, Decision, KeyId, Op, Outcome, Source};
-use super::report::{CellHonesty, ServerInfo};
+use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
 
@@ -25,6 +25,12 @@ pub const SCHEMA: u32 = 1;
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Event {
     Run(RunHeader),
+    /// What the figures rest on, once the servers are there.
+    Ground {
+        honesty: Honesty,
+    },
+    /// The cells that follow belong to this scenario.
+    Scenario(ScenarioSummary),
     Cell(Box<CellHeader>),
     Round {
         index: u32,
@@ -119,6 +125,9 @@ pub struct CellHeader {
     pub rounds: u32,
     /// Whether calls were meant to overlap. If they were and did not, nothing was tried.
     pub concurrent: bool,
+    /// Why the cell was not driven at all, such as a server too old for the limiter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_run: Option<String>,
     pub contract: Contract,
     pub requirement: Option<Requirement>,
     /// The checks to make, with what the scenario expects of them.
@@ -220,6 +229,8 @@ pub struct Cell {
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
     pub header: RunHeader,
+    pub ground: Honesty,
+    pub scenarios: Vec<ScenarioSummary>,
     pub cells: Vec<Cell>,
     /// Whether the run ended by itself; `false` after a crash or an interrupt.
     pub ended: bool,
@@ -242,6 +253,8 @@ pub enum HistoryError {
 #[derive(Debug, Default)]
 pub struct Builder {
     header: Option<RunHeader>,
+    ground: Honesty,
+    scenarios: Vec<ScenarioSummary>,
     cells: Vec<Cell>,
     ended: bool,
     line: usize,
@@ -293,6 +306,14 @@ impl Builder {
                 self.ended = true;
                 return Ok(());
             }
+            Event::Ground { honesty } => {
+                self.ground = honesty;
+                return Ok(());
+            }
+            Event::Scenario(summary) => {
+                self.scenarios.push(summary);
+                return Ok(());
+            }
             Event::Cell(header) => {
                 let Some(run) = &self.header else {
                     return Err(self.order("a cell before the run's header"));
@@ -331,7 +352,13 @@ impl Builder {
             (None, Some(error)) => return Err(error),
             (None, None) => return Err(HistoryError::Empty),
         };
-        Ok(History { header, cells: self.cells, ended: self.ended })
+        Ok(History {
+            header,
+            ground: self.ground,
+            scenarios: self.scenarios,
+            cells: self.cells,
+            ended: self.ended,
+        })
     }
 }
 
@@ -370,7 +397,13 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
         }
         Event::Fail { op, error, at } => (op, at, Completion::Fail(error)),
         Event::Info { op, error, at } => (op, at, Completion::Info(error)),
-        Event::Run(_) | Event::Cell(_) | Event::Round { .. } | Event::CellEnd { .. } | Event::End { .. } => {
+        Event::Run(_)
+        | Event::Ground { .. }
+        | Event::Scenario(_)
+        | Event::Cell(_)
+        | Event::Round { .. }
+        | Event::CellEnd { .. }
+        | Event::End { .. } => {
             return Err("not an event of a round");
         }
     };

@@ -41,6 +41,7 @@ pub struct Settings {
 }
 
 /// A limiter as the catalogue lists it. One `static` per file under `limiters/`.
+#[derive(Debug)]
 pub struct Spec {
     /// Catalogue number, such as `L06`.
     pub id: &'static str,
@@ -73,6 +74,7 @@ impl Version {
 }
 
 /// A parameter of a limiter.
+#[derive(Debug)]
 pub struct Param {
     pub name: &'static str,
     pub default: &'static str,
@@ -80,6 +82,7 @@ pub struct Param {
     pub help: &'static str,
 }
 
+#[derive(Debug)]
 pub enum ParamKind {
     OneOf(&'static [&'static str]),
     /// A whole number from 1; an empty default means "as the limit".

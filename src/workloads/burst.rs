@@ -1,7 +1,7 @@
 //! `burst`: N calls, as many in flight as asked for, released at one start line.
 //!
-//! `in_flight` callers stand at the line. Each takes the next call as soon as its last one has
-//! completed, until `requests` have been made. A caller stays on its connection: caller w uses
+//! `in_flight` callers stand at the line, and the calls are dealt out to them in turn. Each makes
+//! its next call as soon as its last one has completed. A caller stays on its connection: caller w uses
 //! connection w mod `connections`, which belongs to node (w mod `connections`) mod `nodes`. With
 //! more callers than connections several calls are in flight on one connection (multiplexing);
 //! with as many, each connection has one, and a check-then-act limiter leaks far less.
@@ -9,7 +9,6 @@
 //! The seed decides the order in which the callers leave the line.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::Barrier;
 
@@ -47,7 +46,6 @@ async fn drive(offer: Offer<'_>) {
     let connections = offer.plan.connections.get();
     let nodes = u32::try_from(offer.nodes.len()).unwrap_or(1);
     let line = Arc::new(Barrier::new(callers as usize));
-    let next = Arc::new(AtomicU32::new(0));
     let tasks: Vec<_> = shuffled(callers, offer.seed)
         .into_iter()
         .map(|w| {
@@ -60,10 +58,16 @@ async fn drive(offer: Offer<'_>) {
                 key: Arc::clone(&offer.key),
                 record: Arc::clone(&offer.record),
             };
-            let (line, next) = (Arc::clone(&line), Arc::clone(&next));
+            let line = Arc::clone(&line);
+            let share = requests / callers + u32::from(w < requests % callers);
             tokio::spawn(async move {
                 line.wait().await;
-                while !caller.record.stopped() && next.fetch_add(1, Ordering::Relaxed) < requests {
+                // Dealt out, not taken from a common pile: a limiter that answers without waiting
+                // would let the first caller take them all, and its node with it.
+                for _ in 0..share {
+                    if caller.record.stopped() {
+                        return;
+                    }
                     caller.call().await;
                 }
             })

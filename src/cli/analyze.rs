@@ -1,0 +1,51 @@
+//! `rl-lab analyze RUN`: judges a recorded history again, without running anything.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command};
+
+use super::{Answer, Refusal, output};
+use crate::runner::analyze;
+use crate::runner::exit::Exit;
+
+pub fn command() -> Command {
+    Command::new("analyze")
+        .about("Judge a recorded run again, without running anything")
+        .arg(
+            Arg::new("run")
+                .value_name("RUN")
+                .default_value("latest")
+                .help("A run's folder, its history.jsonl, or a folder's name below --out"),
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .short('o')
+                .env("RL_LAB_OUT")
+                .default_value("out")
+                .value_name("FOLDER")
+                .help("Folder with the results of runs"),
+        )
+        .arg(
+            Arg::new("format")
+                .long("format")
+                .short('f')
+                .value_parser(["table", "json", "markdown", "csv"])
+                .default_value("table")
+                .help("What is printed"),
+        )
+}
+
+pub fn main(matches: &ArgMatches) -> Answer {
+    let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+    let out = PathBuf::from(text("out"));
+    let path = analyze::locate(Path::new(&text("run")), &out).map_err(Refusal::usage)?;
+    let history = analyze::read(&path).map_err(Refusal::usage)?;
+    let report = analyze::report(&history);
+    output::report(&report, &text("format")).map_err(Refusal::environment)?;
+    Ok(match report.exit {
+        0 => Exit::Ok,
+        1 => Exit::Failed,
+        _ => Exit::Unknown,
+    })
+}

@@ -1,0 +1,181 @@
+//! A scenario by its name, and `run FILE…`.
+
+use std::panic::AssertUnwindSafe;
+
+use clap::ArgMatches;
+use futures_util::FutureExt;
+
+use super::flags::{RunFlags, StdoutFormat, Volume};
+use super::progress::Stderr;
+use super::{Answer, Refusal, output, signals};
+use crate::model::report::{self, Honesty, Report};
+use crate::model::units::Seed;
+use crate::model::verdict::Verdict;
+use crate::runner::execute::{self, Request};
+use crate::runner::exit::Exit;
+use crate::runner::plan::{self, Plan};
+use crate::runner::record::Stop;
+use crate::runner::scenarios::{self, Named};
+
+/// `rl-lab race …`
+pub fn scenario(name: &str, matches: &ArgMatches) -> Answer {
+    run(matches, || Ok(vec![scenarios::find(name)?]))
+}
+
+/// `rl-lab run FILE…`
+pub fn files(matches: &ArgMatches) -> Answer {
+    let files: Vec<&String> = matches.get_many("files").into_iter().flatten().collect();
+    run(matches, || files.iter().map(|f| scenarios::load(f)).collect())
+}
+
+fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) -> Answer {
+    let flags = RunFlags::read(matches).map_err(Refusal::usage)?;
+    let seed = flags.seed();
+    let plans = match plans(&flags, seed, load) {
+        Ok(plans) => plans,
+        Err(message) => return refuse(&flags, seed, message),
+    };
+    if flags.dry_run() {
+        return dry_run(&flags, seed, &plans);
+    }
+    if flags.volume() != Volume::Quiet {
+        eprintln!("seed: {seed}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Refusal::environment(format!("cannot start the runtime: {e}")))?;
+    let report = runtime.block_on(live(&flags, seed, plans))?;
+    if let Some(error) = &report.error {
+        eprintln!("rl-lab: {error}");
+    }
+    output::report(&report, flags.format().name()).map_err(Refusal::environment)?;
+    Ok(exit_of(&report))
+}
+
+fn plans(
+    flags: &RunFlags,
+    seed: Seed,
+    load: impl FnOnce() -> Result<Vec<Named>, String>,
+) -> Result<Vec<Plan>, String> {
+    let overrides = flags.overrides()?;
+    load()?.into_iter().map(|named| plan::plan(named, &overrides, seed)).collect()
+}
+
+async fn live(flags: &RunFlags, seed: Seed, plans: Vec<Plan>) -> Result<Report, Refusal> {
+    let stop = Stop::default();
+    signals::listen(&stop).map_err(|e| Refusal::environment(format!("cannot listen for signals: {e}")))?;
+    let request = Request {
+        plans,
+        seed,
+        command: command_line(seed),
+        backend: flags.backend().to_owned(),
+        options: flags.options(),
+        out: flags.out().clone(),
+        stop,
+    };
+    let progress = Stderr::new(flags.volume());
+    let report = AssertUnwindSafe(execute::execute(request, &progress)).catch_unwind().await;
+    report.map_err(|_| Refusal {
+        exit: Exit::Broken,
+        message: "the lab itself broke outside of a run; `rl-lab gc` removes what may be left".to_owned(),
+    })
+}
+
+/// The command as it was given, with the seed it ran with: repeating it repeats the run.
+fn command_line(seed: Seed) -> Vec<String> {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    words.insert(0, "rl-lab".to_owned());
+    if !words.iter().any(|w| w == "--seed" || w.starts_with("--seed=")) {
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    words
+}
+
+fn exit_of(report: &Report) -> Exit {
+    let known =
+        [Exit::Ok, Exit::Failed, Exit::Usage, Exit::Environment, Exit::Unknown, Exit::Cleanup, Exit::Broken];
+    known.into_iter().find(|e| e.code() == report.exit).unwrap_or(Exit::Interrupted(report.exit))
+}
+
+/// Bad input. A reader of JSON gets JSON, whatever happens.
+fn refuse(flags: &RunFlags, seed: Seed, message: String) -> Answer {
+    if flags.format() == StdoutFormat::Json {
+        let report = Report {
+            schema: report::SCHEMA,
+            passed: false,
+            verdict: Verdict::Unknown,
+            exit: Exit::Usage.code(),
+            error: Some(message.clone()),
+            run: String::new(),
+            lab: env!("CARGO_PKG_VERSION").to_owned(),
+            started: String::new(),
+            seed,
+            command: command_line(seed),
+            out: None,
+            honesty: Honesty::default(),
+            scenarios: Vec::new(),
+            cells: Vec::new(),
+        };
+        output::report(&report, "json").map_err(Refusal::environment)?;
+    }
+    Err(Refusal::usage(message))
+}
+
+/// The plan, with nothing started.
+fn dry_run(flags: &RunFlags, seed: Seed, plans: &[Plan]) -> Answer {
+    let text = if flags.format() == StdoutFormat::Json {
+        let value = serde_json::json!({
+            "schema": report::SCHEMA,
+            "dry_run": true,
+            "seed": seed,
+            "backend": flags.backend(),
+            "scenarios": plans.iter().map(plan_json).collect::<Vec<_>>(),
+        });
+        format!("{value:#}\n")
+    } else {
+        let head = format!("would run on backend '{}', seed {seed}; nothing is started\n", flags.backend());
+        head + &plans.iter().map(plan_text).collect::<String>()
+    };
+    output::print(&text).map_err(Refusal::environment)?;
+    Ok(Exit::Ok)
+}
+
+fn plan_json(plan: &Plan) -> serde_json::Value {
+    serde_json::json!({
+        "summary": plan.summary,
+        "topology": plan.scenario.topology,
+        "workload": plan.scenario.workload,
+        "faults": [],
+        "cells": plan.cells.iter().map(|c| serde_json::json!({
+            "limiter": c.limiter,
+            "client": c.client.name,
+            "contract": (c.spec.contract)(&c.settings),
+            "checks": c.checks,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn plan_text(plan: &Plan) -> String {
+    use std::fmt::Write as _;
+    let mut text = format!("\n{}: {}\n  {}\n", plan.name, plan.summary.title, plan.summary.plan);
+    if let Some(requires) = &plan.summary.requires {
+        let _ = writeln!(text, "  requires {requires}");
+    }
+    let _ = writeln!(text, "  servers: {}; faults: none", plan.scenario.topology.kind);
+    for cell in &plan.cells {
+        let contract = (cell.spec.contract)(&cell.settings);
+        let checks: Vec<String> = cell
+            .checks
+            .iter()
+            .map(|c| match c.expected {
+                Some(expected) => format!("{} (expected {})", c.check, expected.name()),
+                None => c.check.clone(),
+            })
+            .collect();
+        let _ = writeln!(text, "  {}: promises {}", cell.limiter, contract.bound.in_words());
+        let _ = writeln!(text, "      {}", checks.join(", "));
+    }
+    text
+}

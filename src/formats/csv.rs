@@ -1,0 +1,134 @@
+//! Long and tidy, for spreadsheets and pandas: one row per round, the cell repeated in each, one
+//! column per check with the bare verdict (empty where the cell does not have the check).
+//!
+//! A cell that never ran keeps one row with empty counts, so that its verdicts are not lost.
+//! pandas reads the verdict `n/a` as missing unless told `keep_default_na=False`.
+
+use super::words;
+use crate::model::report::{CellReport, Report, RoundCounts};
+use crate::ports::format::{Format, Look};
+
+const COLUMNS: [&str; 14] = [
+    "scenario", "limiter", "policy", "client", "backend", "server", "limit", "round", "offered", "admitted",
+    "denied", "failed", "unknown", "preset",
+];
+
+pub struct Csv;
+
+impl Format for Csv {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn file(&self) -> &'static str {
+        "rounds.csv"
+    }
+
+    fn on_stdout(&self) -> bool {
+        true
+    }
+
+    fn render(&self, report: &Report, _: Look) -> Result<String, String> {
+        let cells: Vec<&CellReport> = report.cells.iter().collect();
+        let checks = words::checks(&cells);
+        let mut text = line(COLUMNS.iter().chain(&checks).map(|c| (*c).to_owned()));
+        for cell in cells {
+            let verdicts: Vec<String> = checks.iter().map(|name| verdict(cell, name)).collect();
+            for counts in rounds(cell) {
+                text.push_str(&line(identity(cell).into_iter().chain(counts).chain(verdicts.clone())));
+            }
+        }
+        Ok(text)
+    }
+}
+
+fn identity(cell: &CellReport) -> [String; 7] {
+    [
+        cell.scenario.clone(),
+        cell.limiter.clone(),
+        cell.policy.clone().unwrap_or_default(),
+        cell.client.clone(),
+        cell.backend.clone(),
+        words::server_of(cell),
+        cell.limit.to_string(),
+    ]
+}
+
+/// Rounds count from 1, as people do.
+fn rounds(cell: &CellReport) -> Vec<[String; 7]> {
+    if cell.rounds.is_empty() {
+        return vec![Default::default()];
+    }
+    (1..).zip(&cell.rounds).map(|(n, round)| counts(n, round)).collect()
+}
+
+fn counts(number: u64, r: &RoundCounts) -> [String; 7] {
+    [number, r.offered, r.admitted, r.denied, r.failed, r.unknown, r.preset].map(|n| n.to_string())
+}
+
+fn verdict(cell: &CellReport, check: &str) -> String {
+    words::check(cell, check).map(|c| c.verdict.name().to_owned()).unwrap_or_default()
+}
+
+/// RFC 4180 quoting, but lines end in LF: every reader takes that, and `cut` and `awk` take only
+/// that.
+fn line(fields: impl Iterator<Item = String>) -> String {
+    let mut line = fields.map(|f| quoted(&f)).collect::<Vec<_>>().join(",");
+    line.push('\n');
+    line
+}
+
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    /// A reader by the grammar of RFC 4180, so that the writer is not tested with itself.
+    fn read(text: &str) -> Vec<Vec<String>> {
+        let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+        let (mut inside, mut chars) = (false, text.chars().peekable());
+        while let Some(c) = chars.next() {
+            match (inside, c) {
+                (true, '"') if chars.peek() == Some(&'"') => field.extend(chars.next()),
+                (_, '"') => inside = !inside,
+                (false, ',') => row.push(std::mem::take(&mut field)),
+                (false, '\n') => {
+                    row.push(std::mem::take(&mut field));
+                    rows.push(std::mem::take(&mut row));
+                }
+                _ => field.push(c),
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn quotes_commas_and_line_breaks_survive_a_round_trip() {
+        let mut report = sample::race();
+        let nasty = "a,\"b\"\r\nc";
+        report.cells[0].limiter = nasty.to_owned();
+        let rows = read(&Csv.render(&report, Look::PLAIN).unwrap());
+        assert_eq!(rows[1][1], nasty);
+        assert!(rows.iter().all(|r| r.len() == rows[0].len()), "ragged rows");
+    }
+
+    #[test]
+    fn every_round_has_a_row_and_a_cell_without_the_check_an_empty_field() {
+        let mut report = sample::race();
+        report.cells.push(sample::cell("in-memory", &[]));
+        report.cells[0].checks.truncate(1);
+        let rows = read(&Csv.render(&report, Look::PLAIN).unwrap());
+        let expected: usize = report.cells.iter().map(|c| c.rounds.len().max(1)).sum();
+        assert_eq!(rows.len(), 1 + expected);
+        assert_eq!(rows[0][14..], ["never-over-limit", "meets-requirement", "every-key-expires"]);
+        assert_eq!(rows[1][7..17], ["1", "200", "200", "0", "0", "0", "0", "fail", "", ""]);
+    }
+}

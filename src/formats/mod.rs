@@ -1,0 +1,59 @@
+//! Floor 2, formats: a [`Report`](crate::model::report::Report) as a text. Each file is one format
+//! and pure; one manager in the runner writes the files, so that a broken format loses nothing.
+//!
+//! What they are made of: `words` (names, numbers, folding), `findings` (sorted and put together),
+//! `grid` and `paint` for the terminal, `canvas` and `scale` for the chart.
+
+mod canvas;
+pub mod csv;
+mod findings;
+mod grid;
+pub mod json;
+pub mod markdown;
+mod paint;
+mod scale;
+pub mod svg;
+pub mod table;
+mod words;
+
+#[cfg(test)]
+mod sample;
+
+use crate::ports::format::Format;
+
+/// Every format, in the order `--format` and `rl-lab list` name them.
+pub static ALL: &[&dyn Format] = &[&table::Table, &json::Json, &markdown::Markdown, &csv::Csv, &svg::Svg];
+
+/// The format of that name.
+pub fn find(name: &str) -> Option<&'static dyn Format> {
+    ALL.iter().copied().find(|format| format.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::format::Look;
+
+    #[test]
+    fn names_and_files_are_unique_and_found() {
+        for format in ALL {
+            assert_eq!(ALL.iter().filter(|f| f.name() == format.name()).count(), 1, "{}", format.name());
+            assert_eq!(ALL.iter().filter(|f| f.file() == format.file()).count(), 1, "{}", format.file());
+            assert_eq!(find(format.name()).map(Format::file), Some(format.file()));
+        }
+        assert!(find("yaml").is_none());
+    }
+
+    #[test]
+    fn a_run_that_ended_before_its_first_cell_still_renders_everywhere() {
+        for format in ALL {
+            let text = format.render(&sample::stillborn(), Look::PLAIN).unwrap();
+            assert!(!text.is_empty(), "{} is empty", format.name());
+            assert!(
+                format.name() == "csv" || text.contains("no engine answers"),
+                "{} hides the error",
+                format.name()
+            );
+        }
+    }
+}

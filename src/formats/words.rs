@@ -1,0 +1,277 @@
+//! What the formats share: how cells are called, how counts read, and how prose is folded.
+
+use std::collections::BTreeSet;
+
+use crate::model::contract::Scope;
+use crate::model::report::{CellReport, CheckReport, Honesty, Report, RoundCounts, ScenarioSummary};
+use crate::model::verdict::Verdict;
+
+/// Above so many rounds a row shows a summary instead of every round.
+const ROUNDS_IN_FULL: usize = 6;
+
+/// One name per cell, unique as far as the cells differ: the limiter and its policy always,
+/// client, server and backend only where the cells do not agree on them.
+pub fn labels(cells: &[&CellReport]) -> Vec<String> {
+    let varied =
+        |of: fn(&CellReport) -> String| cells.iter().map(|c| of(c)).collect::<BTreeSet<_>>().len() > 1;
+    let client = varied(|c| c.client.clone());
+    let server = varied(server_of);
+    let backend = varied(|c| c.backend.clone());
+    cells
+        .iter()
+        .map(|c| {
+            let mut label = c.limiter.clone();
+            if let Some(policy) = &c.policy {
+                label.push_str(&format!(" + {policy}"));
+            }
+            let parts = [(client, c.client.clone()), (server, server_of(c)), (backend, c.backend.clone())];
+            for (_, part) in parts.iter().filter(|(shown, _)| *shown) {
+                label.push_str(&format!(" · {part}"));
+            }
+            clean(&label)
+        })
+        .collect()
+}
+
+/// Names of the checks that some cell has, in order of first appearance.
+pub fn checks<'a>(cells: &[&'a CellReport]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for check in cells.iter().flat_map(|c| &c.checks) {
+        if !names.contains(&check.check.as_str()) {
+            names.push(&check.check);
+        }
+    }
+    names
+}
+
+pub fn check<'a>(cell: &'a CellReport, name: &str) -> Option<&'a CheckReport> {
+    cell.checks.iter().find(|c| c.check == name)
+}
+
+/// What a check found, in words: the witness of a fail, the reason of anything else.
+pub fn because(check: &CheckReport) -> &str {
+    let (first, second) = match check.verdict {
+        Verdict::Fail => (&check.witness, &check.why),
+        _ => (&check.why, &check.witness),
+    };
+    first.as_deref().or(second.as_deref()).unwrap_or("no reason recorded")
+}
+
+/// The head of the column that [`admitted`] fills.
+pub fn admitted_head(cells: &[&CellReport]) -> &'static str {
+    if cells.iter().any(|c| c.rounds.len() > ROUNDS_IN_FULL) {
+        "admitted per round, min–median–max"
+    } else {
+        "admitted per round"
+    }
+}
+
+/// `200 200 190`, or minimum–median–maximum where that would be a long row.
+pub fn admitted(rounds: &[RoundCounts]) -> String {
+    if rounds.len() <= ROUNDS_IN_FULL {
+        let each: Vec<String> = rounds.iter().map(|r| r.admitted.to_string()).collect();
+        return if each.is_empty() { "–".to_owned() } else { each.join(" ") };
+    }
+    let (low, mid, high) = spread(rounds);
+    format!("{low}–{mid}–{high}")
+}
+
+/// Minimum, median (the lower one of two) and maximum of the admitted calls; zeros without rounds.
+pub fn spread(rounds: &[RoundCounts]) -> (u64, u64, u64) {
+    let mut all: Vec<u64> = rounds.iter().map(|r| r.admitted).collect();
+    all.sort_unstable();
+    match (all.first(), all.last()) {
+        (Some(&low), Some(&high)) => (low, all[(all.len() - 1) / 2], high),
+        _ => (0, 0, 0),
+    }
+}
+
+/// The most that a preset had used before a round of this cell.
+pub fn preset(cell: &CellReport) -> u64 {
+    cell.rounds.iter().map(|r| r.preset).max().unwrap_or(0)
+}
+
+/// The scope, where it is not the one everybody assumes.
+pub fn scope(cell: &CellReport) -> &'static str {
+    match cell.contract.scope {
+        Scope::Node => "per node",
+        Scope::Global => "",
+    }
+}
+
+/// The limit, with what a preset had taken out of it before the round: `1000 − 998 used`.
+pub fn room(cell: &CellReport) -> String {
+    match preset(cell) {
+        0 => cell.limit.to_string(),
+        used => format!("{} − {used} used", cell.limit),
+    }
+}
+
+/// Whether the scenario's expectations hold for this run, as a sentence.
+pub fn terms(scenario: &ScenarioSummary) -> &'static str {
+    if scenario.as_written {
+        "as written: verdicts are compared with what the scenario expects"
+    } else {
+        "parameters changed: verdicts are judged, expectations do not apply"
+    }
+}
+
+/// `redis 7.0.15`.
+pub fn server_of(cell: &CellReport) -> String {
+    format!("{} {}", cell.server_flavour, cell.server).trim().to_owned()
+}
+
+/// All servers of the run, each once.
+pub fn servers(report: &Report) -> String {
+    let all: BTreeSet<String> = report.cells.iter().map(server_of).filter(|s| !s.is_empty()).collect();
+    if all.is_empty() { "no server".to_owned() } else { all.into_iter().collect::<Vec<_>>().join(", ") }
+}
+
+/// What the figures stand on, as name and text.
+pub fn ground(report: &Report) -> Vec<(&'static str, String)> {
+    let h = &report.honesty;
+    let mut backend = h.backend.clone();
+    if !h.chosen_because.is_empty() {
+        backend.push_str(&format!(" ({})", h.chosen_because));
+    }
+    let mut ground = vec![("server", servers(report)), ("backend", backend)];
+    ground.extend(engine(h).map(|text| ("engine", text)));
+    ground.extend(image(h).map(|text| ("image", text)));
+    ground.extend(h.network_path.clone().map(|text| ("network", text)));
+    ground.push(("seed", report.seed.to_string()));
+    if let Some(most) = report.cells.iter().map(|c| c.honesty.generator_cpu).max_by(f64::total_cmp) {
+        let step = h.clock_step_ms;
+        ground.push((
+            "load",
+            format!("generator at most {:.0} % of one core; clock step {step:.1} ms", most * 100.0),
+        ));
+    }
+    ground.push(("lab", format!("rl-lab {}, run {}, started {}", report.lab, report.run, report.started)));
+    ground.into_iter().map(|(name, text)| (name, clean(&text))).collect()
+}
+
+fn engine(h: &Honesty) -> Option<String> {
+    let engine = h.engine.as_ref()?;
+    Some(h.api.as_ref().map_or_else(|| engine.clone(), |api| format!("{engine}, API {api}")))
+}
+
+fn image(h: &Honesty) -> Option<String> {
+    let image = h.image.as_ref()?;
+    Some(h.image_digest.as_ref().map_or_else(|| image.clone(), |digest| format!("{image} {digest}")))
+}
+
+/// Ops that neither passed nor were refused, and the errors behind them; `None` if there are none.
+pub fn trouble(cell: &CellReport) -> Option<String> {
+    let sum = |of: fn(&RoundCounts) -> u64| cell.rounds.iter().map(of).sum::<u64>();
+    let counts = [(sum(|r| r.failed), "failed"), (sum(|r| r.unknown), "unknown")];
+    let mut parts: Vec<String> =
+        counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    parts.extend(cell.errors.iter().map(|(text, n)| format!("{n} × {}", clean(text))));
+    if parts.is_empty() { None } else { Some(parts.join(", ")) }
+}
+
+/// How a run ended: `PASS · exit 0`.
+pub fn ending(report: &Report) -> String {
+    format!("{} · exit {}", report.verdict.name().to_uppercase(), report.exit)
+}
+
+/// One line without control characters: an error text of a server may hold any byte, and an
+/// escape sequence in it must not reach a terminal or an XML file.
+pub fn clean(text: &str) -> String {
+    printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// As [`clean`], but keeps runs of spaces: in a command they may stand inside quotes.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The command as one can paste it into a shell.
+pub fn shell(command: &[String]) -> String {
+    command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Folds at the given characters (each stays at the end of its piece); a piece wider than a line
+/// is cut. Never returns an empty list.
+pub fn fold(text: &str, width: usize, at: &[char]) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    for piece in text.split_inclusive(at).flat_map(|p| cut(p, width)) {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && chars(&lines[last]) + chars(piece.trim_end()) > width {
+            lines.push(piece);
+        } else {
+            lines[last].push_str(&piece);
+        }
+    }
+    lines.iter().map(|l| l.trim_end().to_owned()).collect()
+}
+
+fn cut(piece: &str, width: usize) -> Vec<String> {
+    if chars(piece.trim_end()) <= width {
+        return vec![piece.to_owned()];
+    }
+    let all: Vec<char> = piece.chars().collect();
+    all.chunks(width).map(|c| c.iter().collect()).collect()
+}
+
+/// Columns a text takes: its characters, which is right for all that the lab itself writes.
+pub fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn cells_that_differ_only_in_client_or_server_get_different_labels() {
+        let mut cells = [sample::cell("a", &[1]), sample::cell("a", &[1]), sample::cell("a", &[1])];
+        cells[1].client = "fail-fast".to_owned();
+        cells[2].server = "8.2.3".to_owned();
+        let labels = labels(&cells.iter().collect::<Vec<_>>());
+        assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), 3, "{labels:?}");
+        let alone = super::labels(&[&cells[0]]);
+        assert_eq!(alone, ["a"], "nothing to tell apart, nothing added");
+    }
+
+    #[test]
+    fn folding_keeps_every_word_and_every_line_within_the_width() {
+        let text = "one two-three a-word-much-longer-than-the-line four";
+        for width in 1..60 {
+            let lines = fold(text, width, &[' ', '-']);
+            assert!(lines.iter().all(|l| chars(l) <= width), "{width}: {lines:?}");
+            let joined: String = lines.concat().split(' ').collect();
+            assert_eq!(joined, text.replace(' ', ""), "{width}");
+        }
+    }
+
+    #[test]
+    fn a_long_series_of_rounds_is_summed_up() {
+        assert_eq!(admitted(&sample::rounds(&[10, 12])), "10 12");
+        let many = admitted(&sample::rounds(&[9, 10, 10, 10, 10, 10, 30]));
+        assert_eq!(many, "9–10–30");
+        assert_eq!(admitted(&[]), "–");
+    }
+
+    #[test]
+    fn an_escape_sequence_in_an_error_text_does_not_survive() {
+        assert_eq!(clean("ERR \u{1b}[31mred\u{1b}[0m\r\nnext"), "ERR [31mred [0m next");
+    }
+
+    #[test]
+    fn a_command_can_be_pasted_back() {
+        let words = ["rl-lab", "race", "--limiters", "a b", "it's", ""].map(str::to_owned);
+        assert_eq!(shell(&words), r"rl-lab race --limiters 'a b' 'it'\''s' ''");
+    }
+}

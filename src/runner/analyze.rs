@@ -1,0 +1,67 @@
+//! Judges a recorded history again, without running anything.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use super::exit::{self, Exit};
+use super::judge;
+use super::plan::shell_words;
+use crate::model::history::{Builder, History};
+use crate::model::report::{self, Report};
+use crate::model::verdict::Verdict;
+
+/// The history a user means: a file, a run's folder, or the name of one below `out`.
+pub fn locate(run: &Path, out: &Path) -> Result<PathBuf, String> {
+    let candidates = [run.to_owned(), run.join("history.jsonl"), out.join(run).join("history.jsonl")];
+    candidates.into_iter().find(|p| p.is_file()).ok_or_else(|| {
+        format!("no history at '{}': name a run's folder, or its history.jsonl", run.display())
+    })
+}
+
+/// Reads a history, a line at a time.
+pub fn read(path: &Path) -> Result<History, String> {
+    let whole = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    let mut reader = BufReader::new(File::open(path).map_err(whole)?);
+    let mut builder = Builder::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).map_err(whole)? == 0 {
+            break;
+        }
+        let text = String::from_utf8_lossy(&line);
+        builder.line(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    builder.finish().map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// The report that the history gives.
+pub fn report(history: &History) -> Report {
+    let replay = shell_words(&history.header.command);
+    let cells: Vec<_> = history.cells.iter().map(|c| judge::judge(c, &replay)).collect();
+    let (exit, verdict) = exit::of_cells(&cells);
+    let error = (!history.ended).then(|| "the run was cut short; this is what it had recorded".to_owned());
+    // A run that was cut short may have planned more: what it did not get to is not a pass.
+    let (exit, verdict) = if history.ended {
+        (exit, verdict)
+    } else {
+        (exit.and(Exit::Unknown), verdict.max(Verdict::Unknown))
+    };
+    Report {
+        schema: report::SCHEMA,
+        passed: exit == Exit::Ok,
+        verdict,
+        exit: exit.code(),
+        error,
+        run: history.header.id.clone(),
+        lab: history.header.lab.clone(),
+        started: history.header.started.clone(),
+        seed: history.header.seed,
+        command: history.header.command.clone(),
+        out: None,
+        honesty: history.ground.clone(),
+        scenarios: history.scenarios.clone(),
+        cells,
+    }
+}

@@ -1,0 +1,251 @@
+//! Drives one cell: on a thread and a current_thread runtime of its own, so that what is measured
+//! is the limiter and the store and not a scheduler.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use redis::aio::MultiplexedConnection;
+
+use super::plan::{CellPlan, Plan};
+use super::record::Recorder;
+use crate::clients::Access;
+use crate::model::contract::Scope;
+use crate::model::history::Event;
+use crate::model::report::{CellHonesty, ServerInfo};
+use crate::model::units::{Nanos, NodeId, Seed};
+use crate::ports::clock;
+use crate::ports::limiter::{Build, Limiter};
+use crate::ports::store::{SharedHook, Store};
+use crate::ports::workload::{Offer, Record};
+use crate::workloads;
+
+/// What driving a cell takes.
+pub struct Drive<'a> {
+    pub plan: &'a Plan,
+    pub cell: &'a CellPlan,
+    pub address: SocketAddr,
+    /// Prefix of every key of the cell.
+    pub prefix: String,
+    pub seed: Seed,
+    pub recorder: &'a Arc<Recorder>,
+    pub hook: Option<SharedHook>,
+    /// Told after each round.
+    pub round_done: &'a (dyn Fn(u32) + Sync),
+}
+
+/// Drives all rounds. An error is one of the environment (the store is not there at all); what
+/// goes wrong in a call is in the history instead.
+pub async fn drive(drive: Drive<'_>) -> anyhow::Result<CellHonesty> {
+    tokio::task::block_in_place(|| on_own_thread(&drive))
+}
+
+fn on_own_thread(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("load".to_owned())
+            .spawn_scoped(scope, || on_load_thread(drive))
+            .context("no thread for the load")?;
+        match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn on_load_thread(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(rounds(drive))
+}
+
+async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
+    let workload = &drive.plan.scenario.workload;
+    let mut honesty = CellHonesty::default();
+    let mut cpu = Duration::ZERO;
+    let mut busy = Duration::ZERO;
+    let mut stores = connect(drive).await?;
+    let mut probe = admin(drive.address).await?;
+    for index in 0..workload.rounds.get() {
+        if drive.recorder.stopped() {
+            break;
+        }
+        if workload.cold_pool && index > 0 {
+            add_traffic(&mut honesty, &stores);
+            stores = connect(drive).await?;
+        }
+        let prefix = format!("{}-{index}:", drive.prefix);
+        let key = format!("{prefix}user");
+        let drift_before = drive.recorder.wall_drift_ns();
+        drive.recorder.event(Event::Round { index, at: drive.recorder.now() });
+        drive.recorder.expect_ops(workload.requests.get() as usize);
+        let nodes = build(drive, &stores);
+        preset(drive, &nodes, &key).await?;
+        let (began, cpu_before) = (drive.recorder.now(), thread_cpu());
+        let offer = Offer {
+            plan: workload,
+            nodes,
+            key: Arc::from(key.as_str()),
+            seed: Seed(drive.seed.0.wrapping_add(u64::from(index))),
+            record: Arc::clone(drive.recorder) as Arc<dyn Record>,
+        };
+        workloads::of(workload.shape).drive(offer).await;
+        cpu += thread_cpu().saturating_sub(cpu_before);
+        busy += span(began, drive.recorder.now());
+        if drive.recorder.stopped() {
+            break;
+        }
+        probe_keys(drive, &mut probe, &prefix).await?;
+        let clock_step_ns = drive.recorder.wall_drift_ns() - drift_before;
+        drive.recorder.event(Event::RoundEnd { at: drive.recorder.now(), clock_step_ns });
+        (drive.round_done)(index);
+    }
+    add_traffic(&mut honesty, &stores);
+    honesty.busy_ms = busy.as_secs_f64() * 1e3;
+    honesty.generator_cpu = if busy.is_zero() { 0.0 } else { cpu.as_secs_f64() / busy.as_secs_f64() };
+    Ok(honesty)
+}
+
+fn span(from: Nanos, to: Nanos) -> Duration {
+    Duration::from_nanos(u64::try_from(to.0 - from.0).unwrap_or(0))
+}
+
+/// One store per node, connected unless the pool is to be cold.
+async fn connect(drive: &Drive<'_>) -> anyhow::Result<Vec<Arc<dyn Store>>> {
+    let workload = &drive.plan.scenario.workload;
+    let (connections, nodes) = (workload.connections.get(), workload.nodes.get());
+    let mut stores = Vec::new();
+    for node in 0..nodes {
+        let access = Access {
+            address: drive.address,
+            connections: workloads::connections_of(node, connections, nodes) as usize,
+            hook: drive.hook.clone(),
+        };
+        let store = (drive.cell.client.connect)(access);
+        if !workload.cold_pool {
+            store.warm_up().await.with_context(|| format!("node {node} cannot reach {}", drive.address))?;
+        }
+        stores.push(store);
+    }
+    Ok(stores)
+}
+
+fn build(drive: &Drive<'_>, stores: &[Arc<dyn Store>]) -> Vec<Arc<dyn Limiter>> {
+    let one = |store: &Arc<dyn Store>| {
+        (drive.cell.spec.build)(Build {
+            settings: drive.cell.settings.clone(),
+            store: Arc::clone(store),
+            clock: clock::system(),
+        })
+    };
+    stores.iter().map(one).collect()
+}
+
+/// A limiter that counts per node is preset on every node, any other once.
+async fn preset(drive: &Drive<'_>, nodes: &[Arc<dyn Limiter>], key: &str) -> anyhow::Result<()> {
+    let used = drive.plan.scenario.workload.preset;
+    if used == 0 {
+        return Ok(());
+    }
+    let contract = (drive.cell.spec.contract)(&drive.cell.settings);
+    let count = if contract.scope == Scope::Node { nodes.len() } else { 1 };
+    for (n, limiter) in nodes.iter().take(count).enumerate() {
+        let invoke = drive.recorder.now();
+        limiter.preset(key, used).await.map_err(|e| anyhow!("the preset of {key} failed: {e}"))?;
+        let complete = drive.recorder.now();
+        let node = NodeId(u16::try_from(n)?);
+        drive.recorder.event(Event::Preset { key: key.to_owned(), used, node, invoke, complete });
+    }
+    Ok(())
+}
+
+fn add_traffic(honesty: &mut CellHonesty, stores: &[Arc<dyn Store>]) {
+    for store in stores {
+        let traffic = store.traffic();
+        honesty.commands += traffic.commands;
+        honesty.round_trips += traffic.round_trips;
+    }
+}
+
+/// A connection of the lab's own, for looking at the store between rounds.
+pub async fn admin(address: SocketAddr) -> anyhow::Result<MultiplexedConnection> {
+    let client = redis::Client::open(format!("redis://{address}/"))?;
+    let config = redis::AsyncConnectionConfig::new()
+        .set_response_timeout(Some(Duration::from_secs(10)))
+        .set_connection_timeout(Some(Duration::from_secs(5)));
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+        .with_context(|| format!("the server at {address} cannot be reached"))
+}
+
+/// How the server introduces itself.
+pub async fn server_info(connection: &mut MultiplexedConnection) -> anyhow::Result<ServerInfo> {
+    let text: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
+    Ok(parse_info(&text))
+}
+
+fn parse_info(text: &str) -> ServerInfo {
+    let field =
+        |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    match field("valkey_version") {
+        Some(version) => ServerInfo { flavour: "valkey".to_owned(), version: version.to_owned() },
+        None => ServerInfo {
+            flavour: "redis".to_owned(),
+            version: field("redis_version").unwrap_or("unknown").to_owned(),
+        },
+    }
+}
+
+/// Lists the round's keys to the end and records the expiry of each.
+async fn probe_keys(
+    drive: &Drive<'_>,
+    connection: &mut MultiplexedConnection,
+    prefix: &str,
+) -> anyhow::Result<()> {
+    let mut cursor: u64 = 0;
+    loop {
+        let scan = redis::cmd("SCAN")
+            .arg(cursor)
+            .arg("MATCH")
+            .arg(format!("{prefix}*"))
+            .arg("COUNT")
+            .arg(1000)
+            .to_owned();
+        let (next, keys): (u64, Vec<String>) =
+            scan.query_async(connection).await.context("the keys of the round cannot be listed")?;
+        for key in keys {
+            let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
+            drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now() });
+        }
+        cursor = next;
+        if cursor == 0 {
+            drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });
+            return Ok(());
+        }
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec of this frame; the clock id is a constant of the system.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
+    if failed {
+        return Duration::ZERO;
+    }
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valkey_is_not_taken_for_the_redis_it_claims_to_be_compatible_with() {
+        let valkey = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.8\r\n";
+        assert_eq!(parse_info(valkey).version, "8.1.8");
+        assert_eq!(parse_info(valkey).flavour, "valkey");
+        assert_eq!(parse_info("# Server\r\nredis_version:7.0.15\r\n").version, "7.0.15");
+    }
+}

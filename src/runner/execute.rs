@@ -1,0 +1,359 @@
+//! Runs plans: servers up, each cell driven and judged, servers down, everything kept.
+//!
+//! Whatever happens, the result is a report and nothing is left running. An error, a panic and an
+//! interrupt all end on the same path: what was measured is judged and written, then the servers
+//! go, then what the journal still lists is swept.
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use super::drive::{self, Drive};
+use super::exit::{self, Exit};
+use super::judge;
+use super::out::RunFolder;
+use super::plan::{CellPlan, Plan};
+use super::record::{Recorder, Stop};
+use crate::backends::{self, journal::Journal};
+use crate::model::history::{self, CellHeader, Event, RunHeader};
+use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
+use crate::model::units::Seed;
+use crate::model::verdict::Verdict;
+use crate::ports::backend::{Backend, BackendError, BackendOptions};
+use crate::ports::limiter::Version;
+use crate::ports::topology::Deployment;
+use crate::topologies;
+
+/// A run as asked for.
+pub struct Request {
+    pub plans: Vec<Plan>,
+    pub seed: Seed,
+    /// The command line, as it repeats the run.
+    pub command: Vec<String>,
+    pub backend: String,
+    pub options: BackendOptions,
+    pub out: PathBuf,
+    pub stop: Stop,
+}
+
+/// Told how far the run is. Writes to stderr or nowhere.
+pub trait Progress: Send + Sync {
+    /// Something the user should know.
+    fn note(&self, text: &str);
+    /// Something the user must know.
+    fn warn(&self, text: &str);
+    fn cell(&self, plan: &Plan, limiter: &str, number: usize, of: usize);
+    fn round(&self, done: u32, of: u32);
+    fn cell_done(&self, report: &CellReport);
+}
+
+/// Why a run stops before its end.
+enum Halt {
+    Environment(String),
+    Broken(String),
+    Interrupted,
+}
+
+impl From<BackendError> for Halt {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::Interrupted => Self::Interrupted,
+            other => Self::Environment(other.to_string()),
+        }
+    }
+}
+
+/// Runs the plans and reports. `clean` is false if something was left behind.
+pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
+    let run = run_id(request.seed);
+    let started = started_now();
+    let name = match request.plans.as_slice() {
+        [one] => one.name.clone(),
+        many => format!("{}-scenarios", many.len()),
+    };
+    let (folder, mut trouble) = match RunFolder::create(&request.out, &started, &name, request.seed) {
+        Ok(folder) => (Some(folder), None),
+        Err(error) => {
+            let text = format!(
+                "cannot write to '{}': {error}; the results are on stdout only (--out names another folder)",
+                request.out.display()
+            );
+            progress.warn(&text);
+            (None, Some(text))
+        }
+    };
+    let recorder = Recorder::start(folder.as_ref().map(RunFolder::history), request.stop.clone());
+    recorder.event(Event::Run(RunHeader {
+        schema: history::SCHEMA,
+        lab: env!("CARGO_PKG_VERSION").to_owned(),
+        id: run.clone(),
+        seed: request.seed,
+        command: request.command.clone(),
+        started: started.clone(),
+        epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
+    }));
+    let report = Report {
+        schema: report::SCHEMA,
+        passed: false,
+        verdict: Verdict::Unknown,
+        exit: Exit::Unknown.code(),
+        error: None,
+        run,
+        lab: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+        seed: request.seed,
+        command: request.command.clone(),
+        out: folder.as_ref().map(|f| f.path().display().to_string()),
+        honesty: Honesty::default(),
+        scenarios: Vec::new(),
+        cells: Vec::new(),
+    };
+    let mut run = Run { request: &request, progress, recorder, folder, report };
+    let halt = run.with_servers().await;
+    let (halted, text) = match halt {
+        Ok(()) => (Exit::Ok, None),
+        Err(Halt::Interrupted) => (Exit::Ok, Some("interrupted; this is what was measured".to_owned())),
+        Err(Halt::Environment(text)) => (Exit::Environment, Some(text)),
+        Err(Halt::Broken(text)) => (Exit::Broken, Some(text)),
+    };
+    trouble = text.or(trouble);
+    if trouble.is_none() && request.stop.code().is_none() {
+        run.recorder.event(Event::End { status: "ended".to_owned() });
+    }
+    let mut exit = halted;
+    if let Err(text) = run.recorder.close() {
+        exit = exit.and(Exit::Environment);
+        trouble = trouble.or(Some(text));
+    }
+    if run.report.out.is_none() {
+        exit = exit.and(Exit::Environment);
+    }
+    run.finish(exit, trouble)
+}
+
+struct Run<'a> {
+    request: &'a Request,
+    progress: &'a dyn Progress,
+    recorder: Arc<Recorder>,
+    folder: Option<RunFolder>,
+    report: Report,
+}
+
+impl Run<'_> {
+    /// Opens the backend, runs everything, and takes it all down again.
+    async fn with_servers(&mut self) -> Result<(), Halt> {
+        let journal = Journal::open(&self.report.run)
+            .map_err(|e| Halt::Environment(format!("the clean-up journal cannot be written: {e}")))?;
+        let journal = Arc::new(journal);
+        let outcome = AssertUnwindSafe(self.on_backend(&journal)).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|panic| Err(Halt::Broken(panic_text(&*panic))));
+        let swept = backends::shut_down(&journal).await;
+        match (outcome, swept) {
+            (outcome, Ok(())) => outcome,
+            (outcome, Err(left)) => {
+                self.progress.warn(&left.to_string());
+                self.report.exit = Exit::Cleanup.code();
+                outcome
+            }
+        }
+    }
+
+    async fn on_backend(&mut self, journal: &Arc<Journal>) -> Result<(), Halt> {
+        let request = self.request;
+        let progress = self.progress;
+        let mut say = |text: String| progress.note(&text);
+        let opening = backends::open(&request.backend, &request.options, Arc::clone(journal), &mut say);
+        let backend = tokio::select! {
+            backend = opening => backend?,
+            () = request.stop.told() => return Err(Halt::Interrupted),
+        };
+        backend.describe(&mut self.report.honesty);
+        let honesty = &mut self.report.honesty;
+        honesty.cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let outcome = AssertUnwindSafe(self.scenarios(&*backend)).catch_unwind().await;
+        // Whatever happened, the servers go first; only then is the outcome looked at.
+        let down = backend.shutdown().await;
+        let outcome = outcome.unwrap_or_else(|panic| Err(Halt::Broken(panic_text(&*panic))));
+        if let Err(error) = down {
+            // The sweep that follows tries again and has the last word.
+            self.progress.note(&format!("shutting down: {error}"));
+        }
+        outcome
+    }
+
+    async fn scenarios(&mut self, backend: &dyn Backend) -> Result<(), Halt> {
+        for (number, plan) in self.request.plans.iter().enumerate() {
+            let kind = topologies::find(&plan.scenario.topology.kind).map_err(Halt::Broken)?;
+            let name = format!("s{number}");
+            let deploying = kind.deploy(backend, &name, &plan.scenario.topology.config);
+            let deployment = tokio::select! {
+                deployment = deploying => deployment?,
+                () = self.request.stop.told() => return Err(Halt::Interrupted),
+            };
+            self.scenario(backend, number, plan, &deployment).await?;
+            for server in &deployment.servers {
+                server.stop().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn scenario(
+        &mut self,
+        backend: &dyn Backend,
+        number: usize,
+        plan: &Plan,
+        deployment: &Deployment,
+    ) -> Result<(), Halt> {
+        let address = deployment.primary.address();
+        let mut admin = drive::admin(address).await.map_err(environment)?;
+        let server = drive::server_info(&mut admin).await.map_err(environment)?;
+        // The network path and the image are known once a server runs.
+        backend.describe(&mut self.report.honesty);
+        self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
+        self.recorder.event(Event::Scenario(plan.summary.clone()));
+        self.report.scenarios.push(plan.summary.clone());
+        for (index, cell) in plan.cells.iter().enumerate() {
+            let label = cell.limiter.to_string();
+            self.progress.cell(plan, &label, index + 1, plan.cells.len());
+            let header = header(plan, cell, &server, backend.name());
+            let not_run = header.not_run.is_some();
+            self.recorder.event(Event::Cell(Box::new(header)));
+            let driven = if not_run {
+                Ok(report::CellHonesty::default())
+            } else {
+                let rounds = plan.scenario.workload.rounds.get();
+                let progress = self.progress;
+                drive::drive(Drive {
+                    plan,
+                    cell,
+                    address,
+                    prefix: format!("rl-lab:{}:{number}-{index}", self.report.run),
+                    seed: self.request.seed,
+                    recorder: &self.recorder,
+                    hook: None,
+                    round_done: &|done| progress.round(done + 1, rounds),
+                })
+                .await
+            };
+            let honesty = *driven.as_ref().unwrap_or(&report::CellHonesty::default());
+            self.judge(plan, &label, backend.name(), honesty);
+            driven.map_err(environment)?;
+            if self.request.stop.stopped() {
+                return Err(Halt::Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges the cell that was just driven, and writes everything known so far.
+    fn judge(&mut self, plan: &Plan, label: &str, backend: &str, honesty: report::CellHonesty) {
+        let Some(mut cell) = self.recorder.take_cell(honesty) else { return };
+        if let Some(honesty) = &mut cell.honesty {
+            honesty.overlap = cell.rounds.iter().map(history::Round::overlap).max().unwrap_or(0);
+        }
+        let step = cell.rounds.iter().map(|r| r.clock_step_ns.abs()).max().unwrap_or(0);
+        let ground = &mut self.report.honesty;
+        ground.clock_step_ms = ground.clock_step_ms.max(step as f64 / 1e6);
+        let judged = judge::judge(&cell, &plan.replay(label, backend));
+        self.progress.cell_done(&judged);
+        self.report.cells.push(judged);
+        if let Some(folder) = &self.folder
+            && let Err(error) = folder.write(&self.report)
+        {
+            self.progress.warn(&error);
+        }
+    }
+
+    /// Fills in what the run came to, and writes it for the last time.
+    fn finish(mut self, ended: Exit, trouble: Option<String>) -> Report {
+        let cleanup = if self.report.exit == Exit::Cleanup.code() { Exit::Cleanup } else { Exit::Ok };
+        let (judged, verdict) = exit::of_cells(&self.report.cells);
+        let interrupted = self.request.stop.code().map_or(Exit::Ok, Exit::Interrupted);
+        let mut exit = judged.and(ended).and(cleanup).and(interrupted);
+        // A run that did not get to its end is not a pass, whatever its first cells said.
+        let cut = ended != Exit::Ok || interrupted != Exit::Ok;
+        self.report.verdict = if cut { verdict.max(Verdict::Unknown) } else { verdict };
+        self.report.error = trouble;
+        self.settle(exit);
+        if let Some(folder) = self.folder.take()
+            && let Err(error) = folder.write(&self.report)
+        {
+            self.progress.warn(&error);
+            exit = exit.and(Exit::Environment);
+            let first = self.report.error.take();
+            self.report.error = first.or(Some(error));
+            self.settle(exit);
+        }
+        self.report
+    }
+
+    fn settle(&mut self, exit: Exit) {
+        self.report.exit = exit.code();
+        self.report.passed = exit == Exit::Ok;
+    }
+}
+
+fn environment(error: anyhow::Error) -> Halt {
+    Halt::Environment(format!("{error:#}"))
+}
+
+fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) -> CellHeader {
+    let not_run = cell.spec.needs_server.and_then(|(needed, why)| {
+        // Valkey's first version is newer than every Redis a limiter here asks for.
+        let found = Version::parse(&server.version)?;
+        (found < needed)
+            .then(|| format!("needs server {}.{}, this is {}: {why}", needed.0, needed.1, server.version))
+    });
+    CellHeader {
+        scenario: plan.name.clone(),
+        limiter: cell.limiter.to_string(),
+        params: cell.limiter.params.clone(),
+        policy: None,
+        client: cell.client.name.to_owned(),
+        backend: backend.to_owned(),
+        server: server.clone(),
+        limit: plan.scenario.limit.limit,
+        nodes: u16::try_from(plan.scenario.workload.nodes.get()).unwrap_or(u16::MAX),
+        rounds: plan.scenario.workload.rounds.get(),
+        concurrent: plan.concurrent(),
+        not_run,
+        contract: (cell.spec.contract)(&cell.settings),
+        requirement: plan.scenario.require.as_ref().map(|r| r.requirement(plan.scenario.limit)),
+        checks: cell.checks.clone(),
+    }
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    format!("the lab itself broke: {said}")
+}
+
+/// Ten hex digits that differ between any two runs on a machine: from the time, the process and
+/// the seed (FNV-1a, 64 bits).
+#[expect(clippy::disallowed_methods, reason = "a name that must differ from run to run")]
+fn run_id(seed: Seed) -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let bytes = [
+        since.as_nanos().to_le_bytes().as_slice(),
+        std::process::id().to_le_bytes().as_slice(),
+        seed.0.to_le_bytes().as_slice(),
+    ]
+    .concat();
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
+    format!("{:010x}", hash & 0xff_ffff_ffff)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the date in the results")]
+fn started_now() -> String {
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
+}

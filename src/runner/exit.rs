@@ -1,0 +1,84 @@
+//! Exit codes, and which one wins.
+
+use crate::model::report::CellReport;
+use crate::model::verdict::{Verdict, Weight, weight};
+
+/// How a run ended. Listed from the one that wins to the one that yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// SIGINT (130), SIGTERM (143), SIGHUP (129).
+    Interrupted(u8),
+    /// The lab itself broke.
+    Broken,
+    /// Usage or bad input.
+    Usage,
+    /// No engine, no image, no redis-server, an output folder that cannot be written.
+    Environment,
+    /// A check failed, or an expectation did not show.
+    Failed,
+    /// Something was left behind; `rl-lab gc` removes it.
+    Cleanup,
+    /// Unknown or inconclusive.
+    Unknown,
+    Ok,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Interrupted(code) => code,
+            Self::Broken => 70,
+            Self::Usage => 2,
+            Self::Environment => 3,
+            Self::Failed => 1,
+            Self::Cleanup => 5,
+            Self::Unknown => 4,
+            Self::Ok => 0,
+        }
+    }
+
+    /// The one of two that wins.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        self.min(other)
+    }
+}
+
+/// What the verdicts alone come to, with the verdict of the whole.
+pub fn of_cells(cells: &[CellReport]) -> (Exit, Verdict) {
+    let worst = cells.iter().flat_map(|c| &c.checks).map(|c| weight(c.verdict, c.outcome)).max();
+    match worst {
+        Some(Weight::Fine) => (Exit::Ok, Verdict::Pass),
+        Some(Weight::Failed) => (Exit::Failed, Verdict::Fail),
+        Some(Weight::Inconclusive) | None => (Exit::Unknown, Verdict::Unknown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_precedence_of_exit_codes_is_the_documented_one() {
+        let order = [
+            Exit::Interrupted(130),
+            Exit::Broken,
+            Exit::Usage,
+            Exit::Environment,
+            Exit::Failed,
+            Exit::Cleanup,
+            Exit::Unknown,
+            Exit::Ok,
+        ];
+        for pair in order.windows(2) {
+            assert_eq!(pair[0].and(pair[1]), pair[0]);
+            assert_eq!(pair[1].and(pair[0]), pair[0]);
+        }
+        assert_eq!(order.map(Exit::code), [130, 70, 2, 3, 1, 5, 4, 0]);
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing_is_not_a_pass() {
+        assert_eq!(of_cells(&[]), (Exit::Unknown, Verdict::Unknown));
+    }
+}

@@ -1,0 +1,73 @@
+//! From a recorded cell to its part of the report. Pure: the same for a run and for `analyze`.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::checkers;
+use crate::model::history::{Cell, PlannedCheck, Round};
+use crate::model::op::Outcome;
+use crate::model::report::{CellReport, CheckReport, RoundCounts};
+use crate::model::verdict::{Finding, Verdict, standing};
+
+/// Judges a cell. `replay` is the command that shows a failure again.
+pub fn judge(cell: &Cell, replay: &str) -> CellReport {
+    let header = &cell.header;
+    let mut errors = BTreeMap::new();
+    for (text, count) in cell.rounds.iter().flat_map(|r| &r.errors) {
+        *errors.entry(text.clone()).or_default() += count;
+    }
+    CellReport {
+        scenario: header.scenario.clone(),
+        limiter: header.limiter.clone(),
+        params: header.params.clone(),
+        policy: header.policy.clone(),
+        client: header.client.clone(),
+        backend: header.backend.clone(),
+        server: header.server.version.clone(),
+        server_flavour: header.server.flavour.clone(),
+        limit: header.limit,
+        contract: header.contract.clone(),
+        rounds: cell.rounds.iter().map(counts).collect(),
+        checks: header.checks.iter().map(|c| check(cell, c, replay)).collect(),
+        honesty: cell.honesty.unwrap_or_default(),
+        errors,
+    }
+}
+
+fn counts(round: &Round) -> RoundCounts {
+    RoundCounts {
+        offered: round.ops.len() as u64,
+        admitted: round.count(Outcome::Admitted),
+        denied: round.count(Outcome::Denied),
+        failed: round.count(Outcome::Failed),
+        unknown: round.count(Outcome::Unknown),
+        preset: round.presets.iter().map(|p| p.used).max().unwrap_or(0),
+    }
+}
+
+fn check(cell: &Cell, planned: &PlannedCheck, replay: &str) -> CheckReport {
+    let Finding { verdict, because } = finding(cell, &planned.check);
+    let failed = verdict == Verdict::Fail;
+    CheckReport {
+        check: planned.check.clone(),
+        verdict,
+        expected: planned.expected,
+        outcome: standing(verdict, planned.expected),
+        witness: failed.then(|| because.clone()),
+        why: (!failed).then_some(because),
+        replay: failed.then(|| replay.to_owned()),
+    }
+}
+
+/// A checker that breaks has found nothing.
+fn finding(cell: &Cell, name: &str) -> Finding {
+    if let Some(why) = &cell.header.not_run {
+        return Finding::not_applicable(why.clone());
+    }
+    let checker = match checkers::find(name) {
+        Ok(checker) => checker,
+        Err(why) => return Finding::unknown(why),
+    };
+    catch_unwind(AssertUnwindSafe(|| checker.judge(cell)))
+        .unwrap_or_else(|_| Finding::unknown("the checker itself broke; this is a fault of the lab"))
+}

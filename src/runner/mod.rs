@@ -1,0 +1,11 @@
+//! Floor 3: the only place where the families meet. plan → stage → drive → judge → store.
+
+pub mod analyze;
+pub mod drive;
+pub mod execute;
+pub mod exit;
+pub mod judge;
+pub mod out;
+pub mod plan;
+pub mod record;
+pub mod scenarios;

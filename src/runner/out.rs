@@ -1,0 +1,77 @@
+//! The run's folder: `out/<time>-<scenario>-<seed>/`, and `out/latest` that points at the newest.
+//!
+//! Files are written beside their place and renamed into it, so a reader never sees half a file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::formats;
+use crate::model::report::Report;
+use crate::model::units::Seed;
+use crate::ports::format::Look;
+
+#[derive(Debug, Clone)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes the folder. Two runs in the same second get folders of their own.
+    pub fn create(base: &Path, started: &str, scenario: &str, seed: Seed) -> io::Result<Self> {
+        std::fs::create_dir_all(base)?;
+        let time: String = started.chars().filter(char::is_ascii_alphanumeric).collect();
+        for n in 1.. {
+            let suffix = if n == 1 { String::new() } else { format!("-{n}") };
+            let path = base.join(format!("{time}-{scenario}-{seed}{suffix}"));
+            match std::fs::create_dir(&path) {
+                Ok(()) => {
+                    point_latest(base, &path);
+                    return Ok(Self { path });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn history(&self) -> PathBuf {
+        self.path.join("history.jsonl")
+    }
+
+    /// Writes every format's file. Called after each cell, so that what was measured is kept
+    /// whatever happens next.
+    pub fn write(&self, report: &Report) -> Result<(), String> {
+        for format in formats::ALL {
+            let text = format.render(report, Look::PLAIN).map_err(|e| format!("{}: {e}", format.file()))?;
+            replace(&self.path, format.file(), text.as_bytes())
+                .map_err(|e| format!("cannot write {}: {e}", self.path.join(format.file()).display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let beside = folder.join(format!(".{name}.part"));
+    let written = std::fs::write(&beside, content).and_then(|()| std::fs::rename(&beside, folder.join(name)));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// A convenience: where links are not to be had, the run goes on without.
+fn point_latest(base: &Path, path: &Path) {
+    let Some(name) = path.file_name() else { return };
+    let beside = base.join(format!(".latest-{}", std::process::id()));
+    let _ = std::fs::remove_file(&beside);
+    if std::os::unix::fs::symlink(name, &beside).is_ok()
+        && std::fs::rename(&beside, base.join("latest")).is_err()
+    {
+        let _ = std::fs::remove_file(&beside);
+    }
+}

@@ -1,0 +1,256 @@
+//! From a scenario and the user's changes to the cells that will run.
+
+use std::num::NonZeroU32;
+
+use crate::checkers;
+use crate::clients;
+use crate::limiters;
+use crate::model::history::PlannedCheck;
+use crate::model::report::ScenarioSummary;
+use crate::model::scenario::{LimiterRef, Scenario};
+use crate::model::units::{Limit, Seed, Window};
+use crate::ports::limiter::{Settings, Spec};
+use crate::topologies;
+use crate::workloads;
+
+use super::scenarios::Named;
+
+/// What the user changed. `None` leaves the scenario's own value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    pub limiters: Vec<LimiterRef>,
+    pub limit: Option<Limit>,
+    pub window: Option<Window>,
+    pub requests: Option<NonZeroU32>,
+    pub connections: Option<NonZeroU32>,
+    pub in_flight: Option<NonZeroU32>,
+    pub nodes: Option<NonZeroU32>,
+    pub rounds: Option<NonZeroU32>,
+    pub preset: Option<u64>,
+    pub cold_pool: bool,
+    /// Judge every verdict by itself, whatever the scenario expects.
+    pub strict: bool,
+}
+
+/// One scenario, ready to run.
+#[derive(Debug)]
+pub struct Plan {
+    pub name: String,
+    pub scenario: Scenario,
+    pub summary: ScenarioSummary,
+    pub cells: Vec<CellPlan>,
+    /// The command that repeats this plan, without `--limiters`.
+    pub call: Vec<String>,
+}
+
+/// One limiter under the scenario.
+#[derive(Debug)]
+pub struct CellPlan {
+    pub limiter: LimiterRef,
+    pub spec: &'static Spec,
+    pub settings: Settings,
+    pub client: &'static clients::Profile,
+    pub checks: Vec<PlannedCheck>,
+}
+
+/// Applies the changes and looks every name up. The error is the user's to mend.
+pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, String> {
+    let Named { name, call, scenario: written } = named;
+    let mut scenario = written.clone();
+    changes.apply(&mut scenario);
+    scenario.workload.validate()?;
+    for check in &scenario.checks {
+        checkers::find(check).map_err(|e| format!("scenario '{name}': {e}"))?;
+    }
+    topologies::find(&scenario.topology.kind).map_err(|e| format!("scenario '{name}': {e}"))?;
+    // The choice of limiters is not a change of the experiment: expectations still hold.
+    let as_written = scenario == written && !changes.strict;
+    let mut cells = Vec::new();
+    for (limiter, client) in chosen(&scenario, changes)? {
+        cells.push(cell(&scenario, limiter, client.as_deref(), as_written)?);
+    }
+    let summary = ScenarioSummary {
+        name: name.clone(),
+        title: scenario.title.clone(),
+        shows: scenario.shows.clone(),
+        as_written,
+        plan: format!(
+            "limit {} per {}; {}",
+            scenario.limit.limit,
+            scenario.limit.window,
+            scenario.workload.in_words()
+        ),
+        requires: scenario.require.as_ref().map(|r| {
+            let required = r.requirement(scenario.limit);
+            let over = match required.scope {
+                crate::model::contract::Scope::Global => "over all nodes together",
+                crate::model::contract::Scope::Node => "on each node",
+            };
+            format!("{}, {over}", required.bound.in_words())
+        }),
+    };
+    let call = call.into_iter().chain(changes.to_args()).chain(["--seed".to_owned(), seed.to_string()]);
+    Ok(Plan { name, call: call.collect(), summary, cells, scenario })
+}
+
+/// The limiters that run, each with its client: the scenario's, or those the user named.
+fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(LimiterRef, Option<String>)>, String> {
+    if changes.limiters.is_empty() {
+        return Ok(scenario.variants.iter().map(|v| (v.limiter.clone(), v.client.clone())).collect());
+    }
+    let mut chosen: Vec<(LimiterRef, Option<String>)> = Vec::new();
+    for wanted in &changes.limiters {
+        let name = limiters::find(&wanted.name)?.name.to_owned();
+        let wanted = LimiterRef { name, params: wanted.params.clone() };
+        let written = scenario.variants.iter().find(|v| v.limiter == wanted);
+        if !chosen.iter().any(|(l, _)| *l == wanted) {
+            chosen.push((wanted, written.and_then(|v| v.client.clone())));
+        }
+    }
+    Ok(chosen)
+}
+
+fn cell(
+    scenario: &Scenario,
+    limiter: LimiterRef,
+    client: Option<&str>,
+    as_written: bool,
+) -> Result<CellPlan, String> {
+    let spec = limiters::find(&limiter.name)?;
+    let settings = Settings::new(spec, scenario.limit.limit, scenario.limit.window, &limiter.params)?;
+    let client = clients::find(client.unwrap_or(clients::DEFAULT))?;
+    let checks = scenario
+        .checks
+        .iter()
+        .map(|check| PlannedCheck {
+            check: check.clone(),
+            expected: if as_written { scenario.expected(&limiter, check) } else { None },
+        })
+        .collect();
+    Ok(CellPlan { limiter, spec, settings, client, checks })
+}
+
+impl Overrides {
+    fn apply(&self, scenario: &mut Scenario) {
+        fn set<T: Copy>(place: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *place = value;
+            }
+        }
+        set(&mut scenario.limit.limit, self.limit);
+        set(&mut scenario.limit.window, self.window);
+        let w = &mut scenario.workload;
+        set(&mut w.requests, self.requests);
+        set(&mut w.connections, self.connections);
+        set(&mut w.in_flight, self.in_flight);
+        set(&mut w.nodes, self.nodes);
+        set(&mut w.rounds, self.rounds);
+        set(&mut w.preset, self.preset);
+        w.cold_pool |= self.cold_pool;
+    }
+
+    /// The flags that make these changes again, `--limiters` left out.
+    fn to_args(&self) -> Vec<String> {
+        let pairs: [(&str, Option<String>); 8] = [
+            ("--limit", self.limit.map(|v| v.to_string())),
+            ("--window", self.window.map(|v| v.to_string())),
+            ("--requests", self.requests.map(|v| v.to_string())),
+            ("--connections", self.connections.map(|v| v.to_string())),
+            ("--in-flight", self.in_flight.map(|v| v.to_string())),
+            ("--nodes", self.nodes.map(|v| v.to_string())),
+            ("--rounds", self.rounds.map(|v| v.to_string())),
+            ("--preset", self.preset.map(|v| v.to_string())),
+        ];
+        let mut args: Vec<String> = pairs
+            .into_iter()
+            .filter_map(|(flag, value)| value.map(|v| [flag.to_owned(), v]))
+            .flatten()
+            .collect();
+        for (flag, given) in [("--cold-pool", self.cold_pool), ("--strict", self.strict)] {
+            if given {
+                args.push(flag.to_owned());
+            }
+        }
+        args
+    }
+}
+
+impl Plan {
+    /// Whether rounds mean calls to overlap.
+    pub fn concurrent(&self) -> bool {
+        workloads::of(self.scenario.workload.shape).concurrent(&self.scenario.workload)
+    }
+
+    /// The command that shows one cell of this plan again.
+    pub fn replay(&self, limiter: &str, backend: &str) -> String {
+        let mut words = vec!["rl-lab".to_owned()];
+        words.extend(self.call.iter().cloned());
+        words.extend(["--backend".to_owned(), backend.to_owned()]);
+        words.extend(["--limiters".to_owned(), limiter.to_owned()]);
+        shell_words(&words)
+    }
+}
+
+/// Words as a shell takes them.
+pub fn shell_words(words: &[String]) -> String {
+    let plain = |w: &String| {
+        !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c))
+    };
+    let quote = |w: &String| if plain(w) { w.clone() } else { format!("'{}'", w.replace('\'', r"'\''")) };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::verdict::Verdict;
+    use crate::runner::scenarios;
+
+    fn race(changes: &Overrides) -> Result<Plan, String> {
+        plan(scenarios::find("race").unwrap(), changes, Seed(1))
+    }
+
+    fn expected(plan: &Plan, limiter: &str, check: &str) -> Option<Verdict> {
+        let cell = plan.cells.iter().find(|c| c.limiter.to_string() == limiter).unwrap();
+        cell.checks.iter().find(|c| c.check == check).unwrap().expected
+    }
+
+    #[test]
+    fn expectations_hold_only_while_the_experiment_is_the_scenarios_own() {
+        let as_written = race(&Overrides::default()).unwrap();
+        assert_eq!(expected(&as_written, "get-then-incr", "never-over-limit"), Some(Verdict::Fail));
+        let changed = race(&Overrides { rounds: NonZeroU32::new(7), ..Overrides::default() }).unwrap();
+        assert_eq!(expected(&changed, "get-then-incr", "never-over-limit"), None);
+        let strict = race(&Overrides { strict: true, ..Overrides::default() }).unwrap();
+        assert_eq!(expected(&strict, "get-then-incr", "never-over-limit"), None);
+    }
+
+    #[test]
+    fn choosing_limiters_or_repeating_the_scenarios_own_value_changes_nothing() {
+        let own = scenarios::find("race").unwrap().scenario.workload.rounds;
+        let changes =
+            Overrides { limiters: vec!["L01".parse().unwrap()], rounds: Some(own), ..Overrides::default() };
+        let plan = race(&changes).unwrap();
+        assert_eq!(plan.cells.len(), 1);
+        assert_eq!(expected(&plan, "get-then-incr", "never-over-limit"), Some(Verdict::Fail));
+    }
+
+    #[test]
+    fn unknown_names_and_impossible_parameters_are_the_users_to_mend() {
+        let with = |l: &str| race(&Overrides { limiters: vec![l.parse().unwrap()], ..Overrides::default() });
+        assert!(with("get-then-inc").unwrap_err().contains("did you mean 'get-then-incr'"));
+        assert!(with("gcra-lua:clok=server").unwrap_err().contains("did you mean 'clock'"));
+        assert!(with("gcra-lua:clock=moon").unwrap_err().contains("one of app, server"));
+        assert!(with("in-memory:x=1").unwrap_err().contains("takes no parameters"));
+    }
+
+    #[test]
+    fn the_command_that_repeats_a_cell_carries_every_change() {
+        let changes = Overrides { preset: Some(998), limit: Limit::new(1000).ok(), ..Overrides::default() };
+        let plan = race(&changes).unwrap();
+        assert_eq!(
+            plan.replay("get-then-incr", "local"),
+            "rl-lab race --limit 1000 --preset 998 --seed 1 --backend local --limiters get-then-incr"
+        );
+    }
+}

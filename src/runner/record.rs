@@ -1,0 +1,336 @@
+//! The recorder: stamps what happens, streams it to `history.jsonl`, and keeps the open cell in
+//! memory for the judge.
+//!
+//! One monotonic anchor per run. A call is stamped just before the limiter is called and just
+//! after it answered. Lines go to a buffer that a thread of its own writes out every 50 ms, so a
+//! lab that is killed loses at most that; the file is whole up to its last line.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::model::history::{self, Cell, CellHeader, Event, Round};
+use crate::model::op::{Completion, Op, ceil_millis};
+use crate::model::report::CellHonesty;
+use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId};
+use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::workload::Record;
+
+/// Text that may wait for the disk before the load is made to wait for it.
+const MOST_PENDING: usize = 64 << 20;
+const FLUSH_EVERY: Duration = Duration::from_millis(50);
+
+/// Told once, heard everywhere: the run is to stop, and with which exit code.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<StopState>);
+
+#[derive(Debug, Default)]
+struct StopState {
+    /// 0 while the run goes on.
+    code: AtomicU8,
+    told: tokio::sync::Notify,
+}
+
+impl Stop {
+    /// Tells the run to stop. The first code stays.
+    pub fn now(&self, code: u8) {
+        let _ = self.0.code.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
+        self.0.told.notify_waiters();
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.0.code.load(Ordering::Relaxed) != 0
+    }
+
+    /// The exit code to stop with, if the run is to stop.
+    pub fn code(&self) -> Option<u8> {
+        Some(self.0.code.load(Ordering::SeqCst)).filter(|c| *c != 0)
+    }
+
+    /// Returns when the run is to stop.
+    pub async fn told(&self) {
+        let told = self.0.told.notified();
+        tokio::pin!(told);
+        // Listening before looking: a word spoken in between is not lost.
+        told.as_mut().enable();
+        if !self.stopped() {
+            told.await;
+        }
+    }
+}
+
+pub struct Recorder {
+    anchor: Instant,
+    epoch_ns_at_zero: i64,
+    stop: Stop,
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Signalled when there is text to write, when it was written, and at the end.
+    changed: Condvar,
+}
+
+struct State {
+    text: Vec<u8>,
+    cell: Option<Cell>,
+    limit: Limit,
+    closed: bool,
+    /// Why the history could not be written; what follows is kept in memory only.
+    failed: Option<String>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recorder {
+    /// Starts the anchor. Without a file the history is kept in memory only.
+    #[expect(clippy::disallowed_methods, reason = "the run's one monotonic anchor")]
+    pub fn start(file: Option<PathBuf>, stop: Stop) -> Arc<Self> {
+        let (anchor, wall_us) = (Instant::now(), SystemClock.wall_us());
+        let mut failed = None;
+        let file = file.and_then(|path| match File::create(&path) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                failed = Some(format!("cannot write {}: {error}", path.display()));
+                None
+            }
+        });
+        let limit = Limit::new(1).expect("1 is a limit");
+        let state = State { text: Vec::new(), cell: None, limit, closed: false, failed };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let for_writer = Arc::clone(&shared);
+        let writer = std::thread::Builder::new()
+            .name("history".to_owned())
+            .spawn(move || write_out(&for_writer, file))
+            .expect("a thread for the history");
+        Arc::new(Self {
+            anchor,
+            epoch_ns_at_zero: wall_us.saturating_mul(1000),
+            stop,
+            shared,
+            writer: Mutex::new(Some(writer)),
+        })
+    }
+
+    pub fn now(&self) -> Nanos {
+        Nanos(i64::try_from(self.anchor.elapsed().as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    pub fn epoch_ns_at_zero(&self) -> i64 {
+        self.epoch_ns_at_zero
+    }
+
+    /// How far the wall clock is ahead of where the monotonic one puts it.
+    pub fn wall_drift_ns(&self) -> i64 {
+        SystemClock.wall_us().saturating_mul(1000) - self.epoch_ns_at_zero - self.now().0
+    }
+
+    /// Writes an event that is not an op.
+    pub fn event(&self, event: Event) {
+        let mut state = self.shared.state();
+        push_json(&mut state.text, &event);
+        match event {
+            Event::Cell(header) => self.begin_cell(&mut state, *header),
+            Event::Round { index, at } => {
+                if let Some(cell) = &mut state.cell {
+                    cell.rounds.push(Round::starting(index, at, 0));
+                }
+            }
+            Event::CellEnd { honesty } => {
+                if let Some(cell) = &mut state.cell {
+                    cell.honesty = Some(honesty);
+                }
+            }
+            Event::Run(_) | Event::Ground { .. } | Event::Scenario(_) | Event::End { .. } => {}
+            of_round => {
+                let limit = state.limit;
+                if let Some(round) = state.cell.as_mut().and_then(|c| c.rounds.last_mut()) {
+                    let applied = history::apply(round, limit, of_round);
+                    debug_assert_eq!(applied, Ok(()));
+                }
+            }
+        }
+    }
+
+    fn begin_cell(&self, state: &mut State, header: CellHeader) {
+        state.limit = header.limit;
+        let epoch_ns_at_zero = self.epoch_ns_at_zero;
+        state.cell = Some(Cell { header, epoch_ns_at_zero, rounds: Vec::new(), honesty: None });
+    }
+
+    /// Makes room for the ops of the open round in one step.
+    pub fn expect_ops(&self, count: usize) {
+        if let Some(round) = self.shared.state().cell.as_mut().and_then(|c| c.rounds.last_mut()) {
+            round.ops.reserve_exact(count);
+        }
+    }
+
+    /// Ends the cell and hands it over to be judged.
+    pub fn take_cell(&self, honesty: CellHonesty) -> Option<Cell> {
+        self.event(Event::CellEnd { honesty });
+        self.shared.state().cell.take()
+    }
+
+    /// Ends the history: everything is on disk when this returns, or the reason why not.
+    pub fn close(&self) -> Result<(), String> {
+        self.shared.state().closed = true;
+        self.shared.changed.notify_all();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer
+            && writer.join().is_err()
+        {
+            return Err("the thread that writes the history broke".to_owned());
+        }
+        self.shared.state().failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Why the history is not being written, if so.
+    pub fn failed(&self) -> Option<String> {
+        self.shared.state().failed.clone()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+impl Record for Recorder {
+    fn invoke(&self, node: NodeId, key: &str, cost: Cost) -> OpId {
+        let mut state = self.shared.state();
+        while state.text.len() > MOST_PENDING && state.failed.is_none() {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let State { text, cell, .. } = &mut *state;
+        let round = cell.as_mut().and_then(|c| c.rounds.last_mut()).expect("a call belongs to an open round");
+        let id = OpId(u32::try_from(round.ops.len()).expect("at most 10 million ops a round"));
+        let key_id = round.key(key);
+        // The last thing before the limiter is called.
+        let at = self.now();
+        round.ops.push(Op::new(id, node, key_id, cost, at));
+        let _ = write!(text, r#"{{"type":"invoke","op":{},"node":{},"key":"#, id.0, node.0);
+        push_text(text, key);
+        let _ = writeln!(text, r#","cost":{},"at":{}}}"#, cost.get(), at.0);
+        id
+    }
+
+    fn complete(&self, op: OpId, completion: &Completion) {
+        // The first thing after it answered.
+        let at = self.now();
+        let mut state = self.shared.state();
+        let State { text, cell, .. } = &mut *state;
+        let round = cell.as_mut().and_then(|c| c.rounds.last_mut()).expect("a call belongs to an open round");
+        let applied = history::complete(round, op, at, completion);
+        debug_assert_eq!(applied, Ok(()));
+        push_completion(text, op, at, completion);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.stopped()
+    }
+}
+
+/// By hand, because a million of them are written while the clock runs. The test below holds it
+/// to what serde would write.
+fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Completion) {
+    match completion {
+        Completion::Ok(d) => {
+            let _ = write!(text, r#"{{"type":"ok","op":{},"allowed":{}"#, op.0, d.allowed);
+            if let Some(remaining) = d.remaining {
+                let _ = write!(text, r#","remaining":{remaining}"#);
+            }
+            if let Some(wait) = d.retry_after {
+                let _ = write!(text, r#","retry_after_ms":{}"#, ceil_millis(wait));
+            }
+            let _ = writeln!(text, r#","source":"{}","at":{}}}"#, d.source.name(), at.0);
+        }
+        Completion::Fail(error) => push_json(text, &Event::Fail { op, error: error.clone(), at }),
+        Completion::Info(error) => push_json(text, &Event::Info { op, error: error.clone(), at }),
+    }
+}
+
+fn push_json(text: &mut Vec<u8>, event: &Event) {
+    serde_json::to_writer(&mut *text, event).expect("an event is plain data");
+    text.push(b'\n');
+}
+
+fn push_text(text: &mut Vec<u8>, value: &str) {
+    serde_json::to_writer(text, value).expect("a string is plain data");
+}
+
+/// The writer thread: takes what has gathered, writes it, until the recorder closes.
+fn write_out(shared: &Shared, mut file: Option<File>) {
+    let mut spare = Vec::new();
+    loop {
+        let mut state = shared.state();
+        if state.text.is_empty() && !state.closed {
+            state = shared.changed.wait_timeout(state, FLUSH_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::swap(&mut state.text, &mut spare);
+        let last = state.closed && spare.is_empty();
+        drop(state);
+        shared.changed.notify_all();
+        if last {
+            return;
+        }
+        if let Some(out) = &mut file
+            && let Err(error) = out.write_all(&spare)
+        {
+            shared.state().failed = Some(format!("cannot write the history: {error}"));
+            file = None;
+        }
+        spare.clear();
+        let state = shared.state();
+        if !state.closed && state.text.len() < MOST_PENDING / 2 {
+            // Gather for a while: one write for many ops.
+            drop(shared.changed.wait_timeout(state, FLUSH_EVERY));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::op::{Decision, Source};
+
+    #[test]
+    fn the_hand_written_line_is_the_one_serde_reads() {
+        let decision = |remaining, retry_after| Decision {
+            allowed: remaining == Some(3),
+            remaining,
+            limit: Limit::new(10).unwrap(),
+            retry_after,
+            reset: None,
+            source: Source::FailOpen,
+        };
+        for d in [
+            decision(Some(3), None),
+            decision(None, Some(Duration::from_micros(1500))),
+            decision(Some(0), Some(Duration::ZERO)),
+        ] {
+            let mut text = Vec::new();
+            push_completion(&mut text, OpId(7), Nanos(42), &Completion::Ok(d.clone()));
+            let read: Event = serde_json::from_slice(&text).unwrap();
+            let expected = Event::Ok {
+                op: OpId(7),
+                allowed: d.allowed,
+                remaining: d.remaining,
+                retry_after_ms: d.retry_after.map(ceil_millis),
+                source: d.source,
+                at: Nanos(42),
+            };
+            assert_eq!(read, expected);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The topologies, one file each. A new one is a file and its line in [`ALL`].
+
+pub mod single;
+
+use crate::model::names;
+use crate::ports::topology::Topology;
+
+pub static ALL: &[&dyn Topology] = &[&single::Single];
+
+pub fn find(kind: &str) -> Result<&'static dyn Topology, String> {
+    let found = ALL.iter().find(|t| t.kind() == kind).copied();
+    found.ok_or_else(|| names::unknown("topology", kind, &ALL.iter().map(|t| t.kind()).collect::<Vec<_>>()))
+}
