@@ -1,0 +1,174 @@
+//! One scenario's chart, laid out in pixels: its heads, the axis, the limit and a row per limiter.
+
+use std::collections::BTreeSet;
+
+use plotters::style::text_anchor::HPos;
+
+use super::super::words;
+use super::canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
+use super::row;
+use super::scale::{Scale, short};
+use crate::model::report::{CellReport, Report, ScenarioSummary};
+
+const PLOT: i32 = 460;
+/// Room for the figures to the right of the rightmost dot.
+const FIGURES: i32 = 250;
+const TITLE_LINE: i32 = 24;
+
+const TITLE: Type = Type::bold(18.0, ink::TEXT);
+const NAME: Type = Type::new(13.0, ink::TEXT);
+const NOTE: Type = Type::new(11.0, ink::QUIET);
+const LIMIT: Type = Type::bold(12.0, ink::TEXT);
+
+/// One scenario's chart.
+pub struct Panel<'a> {
+    scenario: &'a ScenarioSummary,
+    cells: Vec<&'a CellReport>,
+    names: Vec<String>,
+    /// Left end of the axis.
+    left: i32,
+    row: i32,
+}
+
+impl<'a> Panel<'a> {
+    pub fn new(report: &'a Report, scenario: &'a ScenarioSummary) -> Self {
+        let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
+        let names: Vec<String> = words::labels(&cells).iter().map(|n| row::shorten(n)).collect();
+        let left = names.iter().map(|n| NAME.width(n)).max().unwrap_or(0).max(120) + EDGE + 14;
+        let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
+        Self { scenario, cells, names, left, row: 38 + 2 * rounds.saturating_sub(8).min(12) as i32 }
+    }
+
+    pub fn width(&self) -> i32 {
+        self.left + PLOT + FIGURES
+    }
+
+    pub fn height(&self, width: i32) -> i32 {
+        let plot = if self.cells.is_empty() { 0 } else { 30 + self.row * self.cells.len() as i32 + 62 };
+        let title = fold(&self.scenario.title, TITLE, width).len() as i32 * TITLE_LINE;
+        title + self.head(width).len() as i32 * LINE + 20 + plot
+    }
+
+    /// The lines below the title.
+    fn head(&self, width: i32) -> Vec<String> {
+        let mut lines = vec![self.scenario.plan.clone()];
+        lines.extend(self.scenario.requires.as_ref().map(|r| format!("requires: {r}")));
+        let servers: BTreeSet<String> = self.cells.iter().map(|c| words::server_of(c)).collect();
+        let servers: Vec<String> =
+            servers.into_iter().chain([words::terms(self.scenario).to_owned()]).collect();
+        lines.push(servers.join(" · "));
+        lines.iter().flat_map(|l| fold(l, SMALL, width)).collect()
+    }
+
+    pub fn draw(&self, canvas: &Canvas<'_>, top: i32, width: i32) -> Drawn {
+        let mut y = top + 10;
+        for line in fold(&self.scenario.title, TITLE, width) {
+            canvas.text(&line, (EDGE, y), TITLE, HPos::Left)?;
+            y += TITLE_LINE;
+        }
+        y += 2;
+        for line in self.head(width) {
+            canvas.text(&line, (EDGE, y), SMALL, HPos::Left)?;
+            y += LINE;
+        }
+        if self.cells.is_empty() {
+            return Ok(());
+        }
+        let top = y + 30;
+        let scale = self.scale();
+        self.axis(canvas, &scale, top)?;
+        self.limits(canvas, &scale, top)?;
+        for (i, (cell, name)) in (0..).zip(self.cells.iter().zip(&self.names)) {
+            let middle = top + self.row * i + self.row / 2;
+            self.names(canvas, cell, name, middle)?;
+            self.dots(canvas, &scale, cell, middle)?;
+        }
+        Ok(())
+    }
+
+    fn scale(&self) -> Scale {
+        let counts: Vec<u64> = self.cells.iter().flat_map(|c| &c.rounds).map(|r| r.admitted).collect();
+        let rooms: Vec<u64> = self.cells.iter().map(|c| row::room(c)).collect();
+        Scale::new(&counts, &rooms, self.left, PLOT)
+    }
+
+    fn bottom(&self, top: i32) -> i32 {
+        top + self.row * self.cells.len() as i32
+    }
+
+    fn axis(&self, canvas: &Canvas<'_>, scale: &Scale, top: i32) -> Drawn {
+        let bottom = self.bottom(top);
+        for tick in scale.ticks() {
+            let x = scale.at(tick);
+            canvas.line((x, top), (x, bottom), ink::RULE, 1)?;
+            canvas.text(&short(tick), (x, bottom + 14), SMALL, HPos::Center)?;
+        }
+        canvas.line((self.left, bottom), (self.left + PLOT, bottom), ink::QUIET, 1)?;
+        let kind = if scale.is_logarithmic() { ", logarithmic: log(1 + n)" } else { "" };
+        let title = format!("admitted calls per round{kind}");
+        canvas.text(&title, (self.left + PLOT / 2, bottom + 36), SMALL, HPos::Center)
+    }
+
+    /// One line with its label where all cells have the same room, else one piece per row.
+    fn limits(&self, canvas: &Canvas<'_>, scale: &Scale, top: i32) -> Drawn {
+        for (i, cell) in (0..).zip(&self.cells) {
+            let (x, y) = (scale.at(row::room(cell)), top + self.row * i);
+            canvas.line((x, y), (x, y + self.row), ink::TEXT, 2)?;
+        }
+        let label = match self.cells.first() {
+            Some(cell) if self.same_room() => row::limit_label(cell),
+            _ => "┃ the limit of each row".to_owned(),
+        };
+        let half = LIMIT.width(&label) / 2;
+        let anchor = if self.same_room() {
+            scale.at(self.cells.first().map_or(0, |c| row::room(c)))
+        } else {
+            self.left + half
+        };
+        let x = anchor.max(EDGE + half).min(self.width() - EDGE - half);
+        canvas.text(&label, (x, top - 12), LIMIT, HPos::Center)
+    }
+
+    fn same_room(&self) -> bool {
+        self.cells.iter().map(|c| words::room(c)).collect::<BTreeSet<_>>().len() == 1
+    }
+
+    fn names(&self, canvas: &Canvas<'_>, cell: &CellReport, name: &str, middle: i32) -> Drawn {
+        let mut notes = Vec::new();
+        if !self.same_room() {
+            notes.push(format!("limit {}", words::room(cell)));
+        }
+        notes.extend(row::promise(cell));
+        let up = if notes.is_empty() { 0 } else { 7 };
+        canvas.text(name, (self.left - 12, middle - up), NAME, HPos::Right)?;
+        if notes.is_empty() {
+            return Ok(());
+        }
+        canvas.text(&notes.join(", "), (self.left - 12, middle + 9), NOTE, HPos::Right)
+    }
+
+    fn dots(&self, canvas: &Canvas<'_>, scale: &Scale, cell: &CellReport, middle: i32) -> Drawn {
+        let (low, median, high) = words::spread(&cell.rounds);
+        let (figure, verdict) = row::figures(cell, low, median, high);
+        let ink = row::color(cell);
+        let widest = Type::bold(12.0, ink).width(&figure).max(NOTE.width(&verdict));
+        let (line, beside) = (scale.at(row::room(cell)), scale.at(high) + 12);
+        // Beyond the limit's line rather than across it.
+        let x = if (beside - 6..beside + widest).contains(&line) { line + 10 } else { beside };
+        canvas.blank((x - 4, middle - 15), (x + widest, middle + 16))?;
+        if median > row::room(cell) {
+            canvas.line((scale.at(row::room(cell)), middle), (scale.at(median), middle), ink, 3)?;
+        }
+        let lanes = cell.rounds.len().min(row::LANES);
+        let mut seen = BTreeSet::new();
+        for (i, round) in cell.rounds.iter().enumerate() {
+            let at = (scale.at(round.admitted), middle + row::offset(i % row::LANES, lanes, self.row));
+            if seen.insert(at) {
+                canvas.dot(at, ink)?;
+            }
+        }
+        canvas.text(&figure, (x, middle - 7), Type::bold(12.0, ink), HPos::Left)?;
+        let ink = if row::misses_requirement(cell) { ink::OVER } else { ink };
+        canvas.text(&verdict, (x, middle + 8), Type { ink, ..NOTE }, HPos::Left)
+    }
+}
