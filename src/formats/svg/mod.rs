@@ -163,6 +163,17 @@ mod tests {
     }
 
     #[test]
+    fn a_limiter_that_could_not_run_leaves_the_line_of_the_others_alone() {
+        let mut report = sample::incident();
+        let mut cell = sample::cell("multi-incr-expire-nx", &[]);
+        cell.limit = report.cells[0].limit;
+        report.cells.push(cell);
+        let svg = svg(&report);
+        assert!(svg.contains("room for 2: limit 1000 − 998 used before"));
+        assert!(!texts(&svg).contains(&"1000"), "the axis reaches out to a limit nobody was held to");
+    }
+
+    #[test]
     fn a_promise_per_node_is_said_beside_the_name() {
         let mut report = sample::race();
         report.cells[0].contract.scope = Scope::Node;
@@ -204,7 +215,7 @@ mod tests {
             for rounds in [1, 5, 20] {
                 let cell = |i: u64| {
                     let admitted: Vec<u64> =
-                        (0..rounds).map(|r| if i % 3 == 0 { 200 - r } else { 10 }).collect();
+                        (0..rounds).map(|r| if i.is_multiple_of(3) { 200 - r } else { 10 }).collect();
                     let mut cell = sample::cell(&format!("token-bucket-read-write:variant={i}"), &admitted);
                     cell.contract.scope = if i % 4 == 1 { Scope::Node } else { Scope::Global };
                     sample::judged(cell, Some(Verdict::Pass))

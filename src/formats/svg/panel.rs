@@ -88,8 +88,14 @@ impl<'a> Panel<'a> {
 
     fn scale(&self) -> Scale {
         let counts: Vec<u64> = self.cells.iter().flat_map(|c| &c.rounds).map(|r| r.admitted).collect();
-        let rooms: Vec<u64> = self.cells.iter().map(|c| row::room(c)).collect();
+        let rooms: Vec<u64> = self.ran().map(row::room).collect();
         Scale::new(&counts, &rooms, self.left, PLOT)
+    }
+
+    /// The cells with rounds. One without has no preset that is known of, so its limit would be
+    /// another line than that of all the others, far away on the axis.
+    fn ran(&self) -> impl Iterator<Item = &'a CellReport> {
+        self.cells.iter().copied().filter(|c| !c.rounds.is_empty())
     }
 
     fn bottom(&self, top: i32) -> i32 {
@@ -111,31 +117,28 @@ impl<'a> Panel<'a> {
 
     /// One line with its label where all cells have the same room, else one piece per row.
     fn limits(&self, canvas: &Canvas<'_>, scale: &Scale, top: i32) -> Drawn {
-        for (i, cell) in (0..).zip(&self.cells) {
+        for (i, cell) in (0..).zip(&self.cells).filter(|(_, c)| !c.rounds.is_empty()) {
             let (x, y) = (scale.at(row::room(cell)), top + self.row * i);
             canvas.line((x, y), (x, y + self.row), ink::TEXT, 2)?;
         }
-        let label = match self.cells.first() {
-            Some(cell) if self.same_room() => row::limit_label(cell),
-            _ => "┃ the limit of each row".to_owned(),
+        let Some(first) = self.ran().next() else { return Ok(()) };
+        let (label, at) = if self.same_room() {
+            (row::limit_label(first), Some(scale.at(row::room(first))))
+        } else {
+            ("┃ the limit of each row".to_owned(), None)
         };
         let half = LIMIT.width(&label) / 2;
-        let anchor = if self.same_room() {
-            scale.at(self.cells.first().map_or(0, |c| row::room(c)))
-        } else {
-            self.left + half
-        };
-        let x = anchor.max(EDGE + half).min(self.width() - EDGE - half);
+        let x = at.unwrap_or(self.left + half).max(EDGE + half).min(self.width() - EDGE - half);
         canvas.text(&label, (x, top - 12), LIMIT, HPos::Center)
     }
 
     fn same_room(&self) -> bool {
-        self.cells.iter().map(|c| words::room(c)).collect::<BTreeSet<_>>().len() == 1
+        self.ran().map(words::room).collect::<BTreeSet<_>>().len() <= 1
     }
 
     fn names(&self, canvas: &Canvas<'_>, cell: &CellReport, name: &str, middle: i32) -> Drawn {
         let mut notes = Vec::new();
-        if !self.same_room() {
+        if !self.same_room() && !cell.rounds.is_empty() {
             notes.push(format!("limit {}", words::room(cell)));
         }
         notes.extend(row::promise(cell));
