@@ -11,14 +11,15 @@ use super::scale::{Scale, short};
 use crate::model::report::{CellReport, Report, ScenarioSummary};
 
 const PLOT: i32 = 460;
-/// Room for the figures to the right of the rightmost dot.
-const FIGURES: i32 = 250;
+/// Narrowest picture, so that the lines above and below a small chart need no folding.
+const NARROWEST: i32 = 760;
 const TITLE_LINE: i32 = 24;
 
 const TITLE: Type = Type::bold(18.0, ink::TEXT);
 const NAME: Type = Type::new(13.0, ink::TEXT);
 const NOTE: Type = Type::new(11.0, ink::QUIET);
 const LIMIT: Type = Type::bold(12.0, ink::TEXT);
+const FIGURE: Type = Type::bold(12.0, ink::TEXT);
 
 /// One scenario's chart.
 pub struct Panel<'a> {
@@ -34,13 +35,18 @@ impl<'a> Panel<'a> {
     pub fn new(report: &'a Report, scenario: &'a ScenarioSummary) -> Self {
         let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
         let names: Vec<String> = words::labels(&cells).iter().map(|n| row::shorten(n)).collect();
-        let left = names.iter().map(|n| NAME.width(n)).max().unwrap_or(0).max(120) + EDGE + 14;
         let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
-        Self { scenario, cells, names, left, row: 38 + 2 * rounds.saturating_sub(8).min(12) as i32 }
+        let row = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
+        let mut panel = Self { scenario, cells, names, left: 0, row };
+        let notes = panel.cells.iter().map(|c| NOTE.width(&panel.note(c)));
+        let widest = panel.names.iter().map(|n| NAME.width(n)).chain(notes).max();
+        panel.left = EDGE + widest.unwrap_or(0).max(120) + 14;
+        panel
     }
 
     pub fn width(&self) -> i32 {
-        self.left + PLOT + FIGURES
+        let figures = self.cells.iter().map(|c| beside(c).2).max().unwrap_or(0);
+        (self.left + PLOT + 14 + figures + EDGE).max(NARROWEST)
     }
 
     pub fn height(&self, width: i32) -> i32 {
@@ -137,24 +143,23 @@ impl<'a> Panel<'a> {
     }
 
     fn names(&self, canvas: &Canvas<'_>, cell: &CellReport, name: &str, middle: i32) -> Drawn {
-        let mut notes = Vec::new();
-        if !self.same_room() && !cell.rounds.is_empty() {
-            notes.push(format!("limit {}", words::room(cell)));
-        }
-        notes.extend(row::promise(cell));
-        let up = if notes.is_empty() { 0 } else { 7 };
-        canvas.text(name, (self.left - 12, middle - up), NAME, HPos::Right)?;
-        if notes.is_empty() {
-            return Ok(());
-        }
-        canvas.text(&notes.join(", "), (self.left - 12, middle + 9), NOTE, HPos::Right)
+        let (note, x) = (self.note(cell), self.left - 12);
+        let up = if note.is_empty() { 0 } else { 7 };
+        canvas.text(name, (x, middle - up), NAME, HPos::Right)?;
+        if note.is_empty() { Ok(()) } else { canvas.text(&note, (x, middle + 9), NOTE, HPos::Right) }
+    }
+
+    /// What the line above the rows does not say of this limiter.
+    fn note(&self, cell: &CellReport) -> String {
+        let own = !self.same_room() && !cell.rounds.is_empty();
+        let limit = own.then(|| format!("limit {}", words::room(cell)));
+        limit.into_iter().chain(row::promise(cell)).collect::<Vec<_>>().join(", ")
     }
 
     fn dots(&self, canvas: &Canvas<'_>, scale: &Scale, cell: &CellReport, middle: i32) -> Drawn {
-        let (low, median, high) = words::spread(&cell.rounds);
-        let (figure, verdict) = row::figures(cell, low, median, high);
+        let (_, median, high) = words::spread(&cell.rounds);
+        let (figure, verdict, widest) = beside(cell);
         let ink = row::color(cell);
-        let widest = Type::bold(12.0, ink).width(&figure).max(NOTE.width(&verdict));
         let (line, beside) = (scale.at(row::room(cell)), scale.at(high) + 12);
         // Beyond the limit's line rather than across it.
         let x = if (beside - 6..beside + widest).contains(&line) { line + 10 } else { beside };
@@ -170,8 +175,15 @@ impl<'a> Panel<'a> {
                 canvas.dot(at, ink)?;
             }
         }
-        canvas.text(&figure, (x, middle - 7), Type::bold(12.0, ink), HPos::Left)?;
+        canvas.text(&figure, (x, middle - 7), Type { ink, ..FIGURE }, HPos::Left)?;
         let ink = if row::misses_requirement(cell) { ink::OVER } else { ink };
         canvas.text(&verdict, (x, middle + 8), Type { ink, ..NOTE }, HPos::Left)
     }
+}
+
+/// The two lines beside a limiter's dots, and how wide they are.
+fn beside(cell: &CellReport) -> (String, String, i32) {
+    let (figure, verdict) = row::figures(cell);
+    let width = FIGURE.width(&figure).max(NOTE.width(&verdict));
+    (figure, verdict, width)
 }

@@ -42,7 +42,8 @@ pub fn promise(cell: &CellReport) -> Option<String> {
 }
 
 /// The two lines beside the dots.
-pub fn figures(cell: &CellReport, low: u64, median: u64, high: u64) -> (String, String) {
+pub fn figures(cell: &CellReport) -> (String, String) {
+    let (low, median, high) = words::spread(&cell.rounds);
     let figure = match cell.rounds.len() {
         0 => "no round".to_owned(),
         _ if low == high => median.to_string(),
