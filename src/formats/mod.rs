@@ -1,17 +1,12 @@
 //! Floor 2, formats: a [`Report`](crate::model::report::Report) as a text. Each file is one format
 //! and pure; one manager in the runner writes the files, so that a broken format loses nothing.
 //!
-//! What they are made of: `words` (names, numbers, folding), `findings` (sorted and put together),
-//! `grid` and `paint` for the terminal, `canvas` and `scale` for the chart.
+//! What they share: `words` (names, numbers, folding) and `findings` (sorted, put together).
 
-mod canvas;
 pub mod csv;
 mod findings;
-mod grid;
 pub mod json;
 pub mod markdown;
-mod paint;
-mod scale;
 pub mod svg;
 pub mod table;
 mod words;

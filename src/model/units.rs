@@ -160,7 +160,7 @@ fn write_span(f: &mut fmt::Formatter<'_>, ms: u64) -> fmt::Result {
     // Minutes are written as seconds up to an hour: `60s` is how limits are spoken of.
     for (scale, unit) in UNITS {
         let enough = if unit == "m" { ms > 3_600_000 } else { ms >= scale };
-        if enough && ms % scale == 0 {
+        if enough && ms.is_multiple_of(scale) {
             return write!(f, "{}{unit}", ms / scale);
         }
     }

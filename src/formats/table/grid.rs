@@ -8,8 +8,8 @@ use tabled::builder::Builder;
 use tabled::settings::style::HorizontalLine;
 use tabled::settings::{Color, Padding, Style};
 
+use super::super::words::{chars, fold};
 use super::paint::{RESET, Tone};
-use super::words::{chars, fold};
 use crate::ports::format::Look;
 
 /// Where a text may be folded.

@@ -7,7 +7,13 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::words;
+use super::super::words;
+
+/// White space around everything, and the height of a line of small text.
+pub const EDGE: i32 = 24;
+pub const LINE: i32 = 18;
+
+pub const SMALL: Type = Type::new(12.0, ink::QUIET);
 
 pub type Drawn = Result<(), String>;
 
@@ -98,4 +104,9 @@ impl<'a> Canvas<'a> {
     pub fn finish(self) -> Drawn {
         self.area.present().map_err(|e| e.to_string())
     }
+}
+
+/// A text in lines that fit between the edges of a picture so wide.
+pub fn fold(text: &str, kind: Type, width: i32) -> Vec<String> {
+    words::fold(&words::clean(text), kind.fitting(width - 2 * EDGE), &[' '])
 }

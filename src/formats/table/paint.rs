@@ -1,7 +1,7 @@
 //! Colour on a terminal: a meaning, and the escape sequence it gets. The sixteen basic colours
 //! only, because the reader's theme has made those readable.
 
-use super::findings::Kind;
+use super::super::findings::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {

@@ -1,0 +1,237 @@
+//! One chart per scenario, stacked: limiters down the side, admitted calls to the right, a dot per
+//! round against the line of what was left of the limit. A standalone SVG file.
+//!
+//! Horizontal, because limiters have long names. Dots are moved apart up and down only: sideways
+//! would put a round that kept the limit beyond its line.
+
+mod canvas;
+mod panel;
+mod row;
+mod scale;
+
+use plotters::style::RGBColor;
+use plotters::style::text_anchor::HPos;
+
+use super::words;
+use crate::model::report::Report;
+use crate::ports::format::{Format, Look};
+use canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
+use panel::Panel;
+
+pub struct Svg;
+
+impl Format for Svg {
+    fn name(&self) -> &'static str {
+        "svg"
+    }
+
+    fn file(&self) -> &'static str {
+        "admitted.svg"
+    }
+
+    fn on_stdout(&self) -> bool {
+        false
+    }
+
+    fn render(&self, report: &Report, _: Look) -> Result<String, String> {
+        let panels: Vec<Panel<'_>> = report.scenarios.iter().map(|s| Panel::new(report, s)).collect();
+        let width = panels.iter().map(Panel::width).max().unwrap_or(760);
+        let foot = foot(report, width);
+        let height =
+            panels.iter().map(|p| p.height(width)).sum::<i32>() + foot.len() as i32 * LINE + 2 * EDGE;
+        let mut text = String::new();
+        let canvas = Canvas::new(&mut text, (width, height))?;
+        let mut y = EDGE;
+        for panel in &panels {
+            panel.draw(&canvas, y, width)?;
+            y += panel.height(width);
+        }
+        draw_foot(&canvas, &foot, y + EDGE / 2)?;
+        canvas.finish()?;
+        Ok(text.replacen(
+            "<svg ",
+            "<svg role=\"img\" aria-label=\"Admitted calls per round and limiter\" ",
+            1,
+        ))
+    }
+}
+
+/// What the chart means, and what the figures stand on.
+fn foot(report: &Report, width: i32) -> Vec<(String, RGBColor)> {
+    let mut lines: Vec<(String, RGBColor)> = Vec::new();
+    if report.cells.is_empty() {
+        lines.push(("No limiter was run.".to_owned(), ink::OVER));
+    } else {
+        let shown = |ink: &RGBColor| report.cells.iter().any(|c| row::color(c) == *ink);
+        for (text, ink) in [
+            ("convicted by never-over-limit", ink::OVER),
+            ("not convicted: no window was seen to hold more than was promised", ink::KEPT),
+            ("not told: unknown, not applicable or not checked", ink::UNTOLD),
+        ] {
+            lines.extend(shown(&ink).then(|| (format!("● {text}"), ink)));
+        }
+        let key = "One dot per round, the first on top; a bar shows how far the median is beyond the limit.";
+        lines.push((key.to_owned(), ink::QUIET));
+    }
+    if let Some(error) = &report.error {
+        lines.push((format!("The run ended before its end: {error}"), ink::OVER));
+    }
+    let h = &report.honesty;
+    let ground = [words::servers(report), h.backend.clone(), format!("seed {}", report.seed)];
+    lines.push((format!("{} · rl-lab {} · {}", ground.join(" · "), report.lab, report.started), ink::QUIET));
+    let folded =
+        |(text, ink): (String, RGBColor)| fold(&text, SMALL, width).into_iter().map(move |l| (l, ink));
+    lines.into_iter().flat_map(folded).collect()
+}
+
+fn draw_foot(canvas: &Canvas<'_>, lines: &[(String, RGBColor)], top: i32) -> Drawn {
+    for (i, (text, ink)) in (0..).zip(lines) {
+        canvas.text(text, (EDGE, top + LINE * i), Type { ink: *ink, ..SMALL }, HPos::Left)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::model::contract::Scope;
+    use crate::model::verdict::Verdict;
+
+    fn svg(report: &Report) -> String {
+        let text = Svg.render(report, Look::PLAIN).unwrap();
+        well_formed(&text);
+        text
+    }
+
+    /// Every tag is closed in order, and no text holds a bare `<` or `&`.
+    fn well_formed(text: &str) {
+        let mut open: Vec<&str> = Vec::new();
+        let mut parts = text.split('<');
+        assert_eq!(parts.next(), Some(""));
+        for part in parts {
+            let (tag, rest) = part.split_once('>').expect("a tag without an end");
+            assert!(!rest.contains('>'), "a bare > in {rest:?}");
+            for entity in part.split('&').skip(1) {
+                let name = entity.split_once(';').expect("a bare &").0;
+                assert!(["lt", "gt", "amp", "quot", "apos"].contains(&name), "{name}");
+            }
+            assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+            match (tag.strip_prefix('/'), tag.ends_with('/')) {
+                (Some(name), _) => assert_eq!(open.pop(), Some(name)),
+                (None, false) => open.push(tag.split(' ').next().unwrap()),
+                (None, true) => {}
+            }
+        }
+        assert!(open.is_empty(), "{open:?} stay open");
+        assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "a control character");
+    }
+
+    /// The texts of a chart, as XML has them.
+    fn texts(svg: &str) -> Vec<&str> {
+        svg.split("<text").skip(1).map(|t| t.split(['>', '<']).nth(1).unwrap().trim()).collect()
+    }
+
+    #[test]
+    fn every_limiter_is_named_once() {
+        for report in [sample::race(), sample::incident()] {
+            let svg = svg(&report);
+            for cell in &report.cells {
+                let count = texts(&svg).iter().filter(|t| **t == cell.limiter).count();
+                assert_eq!(count, 1, "{}", cell.limiter);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_of_a_report_leaves_the_file_well_formed() {
+        let mut report = sample::race();
+        let nasty = "<b a=\"1\">&amp;'\u{0}\u{1b}]]>";
+        report.cells[0].limiter = nasty.to_owned();
+        report.scenarios[0].title = nasty.to_owned();
+        report.scenarios[0].plan = nasty.to_owned();
+        report.error = Some(nasty.repeat(40));
+        assert!(svg(&report).contains("&lt;b a=&quot;1&quot;&gt;&amp;amp;&apos; ]]&gt;"));
+        svg(&sample::stillborn());
+    }
+
+    #[test]
+    fn after_a_preset_the_line_is_at_what_was_left() {
+        let report = sample::incident();
+        assert!(svg(&report).contains("room for 2: limit 1000 − 998 used before"));
+        assert_eq!(row::room(&report.cells[0]), 2);
+    }
+
+    #[test]
+    fn a_limiter_that_could_not_run_leaves_the_line_of_the_others_alone() {
+        let mut report = sample::incident();
+        let mut cell = sample::cell("multi-incr-expire-nx", &[]);
+        cell.limit = report.cells[0].limit;
+        report.cells.push(cell);
+        let svg = svg(&report);
+        assert!(svg.contains("room for 2: limit 1000 − 998 used before"));
+        assert!(!texts(&svg).contains(&"1000"), "the axis reaches out to a limit nobody was held to");
+    }
+
+    #[test]
+    fn a_promise_per_node_is_said_beside_the_name() {
+        let mut report = sample::race();
+        report.cells[0].contract.scope = Scope::Node;
+        assert!(svg(&report).contains("promises 10 per node"));
+    }
+
+    #[test]
+    fn equal_rounds_are_seen_as_several_dots_and_thousands_do_not_blow_up_the_file() {
+        let dots = |n: usize| {
+            let report = sample::report(vec![sample::judged(sample::cell("a", &vec![10; n]), None)]);
+            svg(&report).matches("<circle").count() / 2
+        };
+        assert_eq!((dots(1), dots(5), dots(20)), (1, 5, 20));
+        assert_eq!(dots(10_000), row::LANES);
+    }
+
+    /// Left, top, right and bottom of every text, by the estimate the layout itself uses.
+    fn boxes(svg: &str) -> Vec<(String, [f64; 4])> {
+        let boxed = |element: &str| {
+            let of =
+                |name: &str| element.split_once(&format!(" {name}=\"")).unwrap().1.split('"').next().unwrap();
+            let text = element.split(['>', '<']).nth(1).unwrap().trim();
+            let number = |name: &str| of(name).parse::<f64>().unwrap();
+            let (x, y, size) = (number("x"), number("y"), number("font-size"));
+            let wide = words::chars(text) as f64 * size * 0.6;
+            let left = match of("text-anchor") {
+                "start" => x,
+                "end" => x - wide,
+                _ => x - wide / 2.0,
+            };
+            (text.to_owned(), [left, y - size / 2.0, left + wide, y + size / 2.0])
+        };
+        svg.split("<text").skip(1).map(boxed).collect()
+    }
+
+    #[test]
+    fn no_text_covers_another_or_leaves_the_picture() {
+        for limiters in [1, 4, 10, 25] {
+            for rounds in [1, 5, 20] {
+                let cell = |i: u64| {
+                    let admitted: Vec<u64> =
+                        (0..rounds).map(|r| if i.is_multiple_of(3) { 200 - r } else { 10 }).collect();
+                    let mut cell = sample::cell(&format!("token-bucket-read-write:variant={i}"), &admitted);
+                    cell.contract.scope = if i % 4 == 1 { Scope::Node } else { Scope::Global };
+                    sample::judged(cell, Some(Verdict::Pass))
+                };
+                let svg = svg(&sample::report((0..limiters).map(cell).collect()));
+                let (boxes, size) = (boxes(&svg), svg.split('"').nth(9).unwrap());
+                let size: Vec<f64> = size.split(' ').filter_map(|n| n.parse().ok()).collect();
+                for (i, (text, a)) in boxes.iter().enumerate() {
+                    let inside = a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= size[2] && a[3] <= size[3];
+                    assert!(inside, "{text} leaves the picture: {a:?} of {size:?}");
+                    for (other, b) in &boxes[i + 1..] {
+                        let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+                        assert!(apart, "{text} covers {other} with {limiters} limiters, {rounds} rounds");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One scenario's chart, laid out in pixels: its heads, the axis, the limit and a row per limiter.
+
+use std::collections::BTreeSet;
+
+use plotters::style::text_anchor::HPos;
+
+use super::super::words;
+use super::canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
+use super::row;
+use super::scale::{Scale, short};
+use crate::model::report::{CellReport, Report, ScenarioSummary};
+
+const PLOT: i32 = 460;
+/// Narrowest picture, so that the lines above and below a small chart need no folding.
+const NARROWEST: i32 = 760;
+const TITLE_LINE: i32 = 24;
+
+const TITLE: Type = Type::bold(18.0, ink::TEXT);
+const NAME: Type = Type::new(13.0, ink::TEXT);
+const NOTE: Type = Type::new(11.0, ink::QUIET);
+const LIMIT: Type = Type::bold(12.0, ink::TEXT);
+const FIGURE: Type = Type::bold(12.0, ink::TEXT);
+
+/// One scenario's chart.
+pub struct Panel<'a> {
+    scenario: &'a ScenarioSummary,
+    cells: Vec<&'a CellReport>,
+    names: Vec<String>,
+    /// Left end of the axis.
+    left: i32,
+    row: i32,
+}
+
+impl<'a> Panel<'a> {
+    pub fn new(report: &'a Report, scenario: &'a ScenarioSummary) -> Self {
+        let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
+        let names: Vec<String> = words::labels(&cells).iter().map(|n| row::shorten(n)).collect();
+        let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
+        let row = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
+        let mut panel = Self { scenario, cells, names, left: 0, row };
+        let notes = panel.cells.iter().map(|c| NOTE.width(&panel.note(c)));
+        let widest = panel.names.iter().map(|n| NAME.width(n)).chain(notes).max();
+        panel.left = EDGE + widest.unwrap_or(0).max(120) + 14;
+        panel
+    }
+
+    pub fn width(&self) -> i32 {
+        let figures = self.cells.iter().map(|c| beside(c).2).max().unwrap_or(0);
+        (self.left + PLOT + 14 + figures + EDGE).max(NARROWEST)
+    }
+
+    pub fn height(&self, width: i32) -> i32 {
+        let plot = if self.cells.is_empty() { 0 } else { 30 + self.row * self.cells.len() as i32 + 62 };
+        let title = fold(&self.scenario.title, TITLE, width).len() as i32 * TITLE_LINE;
+        title + self.head(width).len() as i32 * LINE + 20 + plot
+    }
+
+    /// The lines below the title.
+    fn head(&self, width: i32) -> Vec<String> {
+        let mut lines = vec![self.scenario.plan.clone()];
+        lines.extend(self.scenario.requires.as_ref().map(|r| format!("requires: {r}")));
+        let servers: BTreeSet<String> = self.cells.iter().map(|c| words::server_of(c)).collect();
+        let servers: Vec<String> =
+            servers.into_iter().chain([words::terms(self.scenario).to_owned()]).collect();
+        lines.push(servers.join(" · "));
+        lines.iter().flat_map(|l| fold(l, SMALL, width)).collect()
+    }
+
+    pub fn draw(&self, canvas: &Canvas<'_>, top: i32, width: i32) -> Drawn {
+        let mut y = top + 10;
+        for line in fold(&self.scenario.title, TITLE, width) {
+            canvas.text(&line, (EDGE, y), TITLE, HPos::Left)?;
+            y += TITLE_LINE;
+        }
+        y += 2;
+        for line in self.head(width) {
+            canvas.text(&line, (EDGE, y), SMALL, HPos::Left)?;
+            y += LINE;
+        }
+        if self.cells.is_empty() {
+            return Ok(());
+        }
+        let top = y + 30;
+        let scale = self.scale();
+        self.axis(canvas, &scale, top)?;
+        self.limits(canvas, &scale, top)?;
+        for (i, (cell, name)) in (0..).zip(self.cells.iter().zip(&self.names)) {
+            let middle = top + self.row * i + self.row / 2;
+            self.names(canvas, cell, name, middle)?;
+            self.dots(canvas, &scale, cell, middle)?;
+        }
+        Ok(())
+    }
+
+    fn scale(&self) -> Scale {
+        let counts: Vec<u64> = self.cells.iter().flat_map(|c| &c.rounds).map(|r| r.admitted).collect();
+        let rooms: Vec<u64> = self.ran().map(row::room).collect();
+        Scale::new(&counts, &rooms, self.left, PLOT)
+    }
+
+    /// The cells with rounds. One without has no preset that is known of, so its limit would be
+    /// another line than that of all the others, far away on the axis.
+    fn ran(&self) -> impl Iterator<Item = &'a CellReport> {
+        self.cells.iter().copied().filter(|c| !c.rounds.is_empty())
+    }
+
+    fn bottom(&self, top: i32) -> i32 {
+        top + self.row * self.cells.len() as i32
+    }
+
+    fn axis(&self, canvas: &Canvas<'_>, scale: &Scale, top: i32) -> Drawn {
+        let bottom = self.bottom(top);
+        for tick in scale.ticks() {
+            let x = scale.at(tick);
+            canvas.line((x, top), (x, bottom), ink::RULE, 1)?;
+            canvas.text(&short(tick), (x, bottom + 14), SMALL, HPos::Center)?;
+        }
+        canvas.line((self.left, bottom), (self.left + PLOT, bottom), ink::QUIET, 1)?;
+        let kind = if scale.is_logarithmic() { ", logarithmic: log(1 + n)" } else { "" };
+        let title = format!("admitted calls per round{kind}");
+        canvas.text(&title, (self.left + PLOT / 2, bottom + 36), SMALL, HPos::Center)
+    }
+
+    /// One line with its label where all cells have the same room, else one piece per row.
+    fn limits(&self, canvas: &Canvas<'_>, scale: &Scale, top: i32) -> Drawn {
+        for (i, cell) in (0..).zip(&self.cells).filter(|(_, c)| !c.rounds.is_empty()) {
+            let (x, y) = (scale.at(row::room(cell)), top + self.row * i);
+            canvas.line((x, y), (x, y + self.row), ink::TEXT, 2)?;
+        }
+        let Some(first) = self.ran().next() else { return Ok(()) };
+        let (label, at) = if self.same_room() {
+            (row::limit_label(first), Some(scale.at(row::room(first))))
+        } else {
+            ("┃ the limit of each row".to_owned(), None)
+        };
+        let half = LIMIT.width(&label) / 2;
+        let x = at.unwrap_or(self.left + half).max(EDGE + half).min(self.width() - EDGE - half);
+        canvas.text(&label, (x, top - 12), LIMIT, HPos::Center)
+    }
+
+    fn same_room(&self) -> bool {
+        self.ran().map(words::room).collect::<BTreeSet<_>>().len() <= 1
+    }
+
+    fn names(&self, canvas: &Canvas<'_>, cell: &CellReport, name: &str, middle: i32) -> Drawn {
+        let (note, x) = (self.note(cell), self.left - 12);
+        let up = if note.is_empty() { 0 } else { 7 };
+        canvas.text(name, (x, middle - up), NAME, HPos::Right)?;
+        if note.is_empty() { Ok(()) } else { canvas.text(&note, (x, middle + 9), NOTE, HPos::Right) }
+    }
+
+    /// What the line above the rows does not say of this limiter.
+    fn note(&self, cell: &CellReport) -> String {
+        let own = !self.same_room() && !cell.rounds.is_empty();
+        let limit = own.then(|| format!("limit {}", words::room(cell)));
+        limit.into_iter().chain(row::promise(cell)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn dots(&self, canvas: &Canvas<'_>, scale: &Scale, cell: &CellReport, middle: i32) -> Drawn {
+        let (_, median, high) = words::spread(&cell.rounds);
+        let (figure, verdict, widest) = beside(cell);
+        let ink = row::color(cell);
+        let (line, beside) = (scale.at(row::room(cell)), scale.at(high) + 12);
+        // Beyond the limit's line rather than across it.
+        let x = if (beside - 6..beside + widest).contains(&line) { line + 10 } else { beside };
+        canvas.blank((x - 4, middle - 15), (x + widest, middle + 16))?;
+        if median > row::room(cell) {
+            canvas.line((scale.at(row::room(cell)), middle), (scale.at(median), middle), ink, 3)?;
+        }
+        let lanes = cell.rounds.len().min(row::LANES);
+        let mut seen = BTreeSet::new();
+        for (i, round) in cell.rounds.iter().enumerate() {
+            let at = (scale.at(round.admitted), middle + row::offset(i % row::LANES, lanes, self.row));
+            if seen.insert(at) {
+                canvas.dot(at, ink)?;
+            }
+        }
+        canvas.text(&figure, (x, middle - 7), Type { ink, ..FIGURE }, HPos::Left)?;
+        let ink = if row::misses_requirement(cell) { ink::OVER } else { ink };
+        canvas.text(&verdict, (x, middle + 8), Type { ink, ..NOTE }, HPos::Left)
+    }
+}
+
+/// The two lines beside a limiter's dots, and how wide they are.
+fn beside(cell: &CellReport) -> (String, String, i32) {
+    let (figure, verdict) = row::figures(cell);
+    let width = FIGURE.width(&figure).max(NOTE.width(&verdict));
+    (figure, verdict, width)
+}

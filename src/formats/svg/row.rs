@@ -1,0 +1,113 @@
+//! What one limiter's row says: its figures, its colour and where its dots go. Pure, no drawing.
+
+use plotters::style::RGBColor;
+
+use super::super::words;
+use super::canvas::ink;
+use crate::model::contract::Scope;
+use crate::model::report::CellReport;
+use crate::model::verdict::Verdict;
+
+/// The check whose verdict colours the dots, and the one that is named if it disagrees.
+const OVER: &str = "never-over-limit";
+const REQUIREMENT: &str = "meets-requirement";
+
+const LONGEST_NAME: usize = 56;
+/// Rounds beyond this many share their height in the row with earlier ones.
+pub const LANES: usize = 20;
+
+/// What a round could still admit: the limit less what the preset had used.
+pub fn room(cell: &CellReport) -> u64 {
+    cell.limit.get().saturating_sub(words::preset(cell))
+}
+
+/// What the line across all rows is.
+pub fn limit_label(cell: &CellReport) -> String {
+    match words::preset(cell) {
+        0 => format!("limit {}", cell.limit),
+        used => format!("room for {}: limit {} − {used} used before", room(cell), cell.limit),
+    }
+}
+
+/// Where the limiter promises something else than the line says.
+pub fn promise(cell: &CellReport) -> Option<String> {
+    let burst = cell.contract.bound.burst();
+    let text = match (burst, cell.contract.scope) {
+        (None, _) => "promises no bound".to_owned(),
+        (Some(n), Scope::Node) => format!("promises {n} per node"),
+        (Some(n), Scope::Global) if n != cell.limit.get() => format!("promises {n} at once"),
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// The two lines beside the dots.
+pub fn figures(cell: &CellReport) -> (String, String) {
+    let (low, median, high) = words::spread(&cell.rounds);
+    let figure = match cell.rounds.len() {
+        0 => "no round".to_owned(),
+        _ if low == high => median.to_string(),
+        _ => format!("median {median} ({low}–{high})"),
+    };
+    let over = words::check(cell, OVER);
+    let mut verdicts: Vec<String> = over.map(|c| c.label()).into_iter().collect();
+    if misses_requirement(cell) && color(cell) != ink::OVER {
+        let label = words::check(cell, REQUIREMENT).map(|c| c.label()).unwrap_or_default();
+        verdicts.push(format!("requirement {label}"));
+    }
+    if verdicts.is_empty() {
+        verdicts.push("not judged".to_owned());
+    }
+    (figure, verdicts.join(" · "))
+}
+
+pub fn misses_requirement(cell: &CellReport) -> bool {
+    words::check(cell, REQUIREMENT).is_some_and(|c| c.verdict == Verdict::Fail)
+}
+
+/// By whether the limiter broke its own promise.
+pub fn color(cell: &CellReport) -> RGBColor {
+    match words::check(cell, OVER).map(|c| c.verdict) {
+        Some(Verdict::Fail) => ink::OVER,
+        Some(Verdict::Pass) => ink::KEPT,
+        _ => ink::UNTOLD,
+    }
+}
+
+/// Where in its row a round's dot is: the first on top, five pixels apart as far as there is room.
+pub fn offset(lane: usize, lanes: usize, row: i32) -> i32 {
+    let span = (5 * (lanes as i32 - 1)).min(row - 12);
+    if lanes < 2 { 0 } else { lane as i32 * span / (lanes as i32 - 1) - span / 2 }
+}
+
+/// Cut in the middle: variants of one limiter differ at the end.
+pub fn shorten(name: &str) -> String {
+    let all: Vec<char> = name.chars().collect();
+    if all.len() <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    let (start, end) = (LONGEST_NAME / 2, all.len() - LONGEST_NAME / 2 + 1);
+    all[..start].iter().chain(&['…']).chain(&all[end..]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_keeps_the_end_that_tells_it_from_its_sisters() {
+        let name = format!("token-bucket-lua:{}=1", "x".repeat(80));
+        let short = shorten(&name);
+        assert!(short.ends_with("x=1") && short.contains('…'));
+        assert_eq!(words::chars(&short), LONGEST_NAME);
+    }
+
+    #[test]
+    fn dots_stay_inside_their_row() {
+        for lanes in 1..=LANES {
+            for lane in 0..lanes {
+                assert!(offset(lane, lanes, 38).abs() <= 13, "{lane} of {lanes}");
+            }
+        }
+    }
+}
