@@ -10,5 +10,6 @@
 //! | 3 | [`runner`] | the only place where families meet: plan, stage, drive, judge, store |
 //! | 4 | [`cli`] | clap, printing and exit codes |
 
+pub mod backends;
 pub mod model;
 pub mod ports;
