@@ -33,9 +33,9 @@ const LOOK_EVERY: u32 = 8;
 /// A server in a container.
 pub struct Container {
     shared: Arc<Shared>,
-    server: String,
-    /// The container's name, unique in the engine.
     name: String,
+    /// The container's name, unique in the engine.
+    container: String,
     address: Mutex<SocketAddr>,
     /// `None` once removed. Removes the container when dropped, should nobody have stopped it.
     handle: tokio::sync::Mutex<Option<ContainerAsync<GenericImage>>>,
@@ -46,33 +46,33 @@ impl Container {
     pub async fn start(shared: Arc<Shared>, spec: &ServerSpec) -> Result<Self, BackendError> {
         // Everybody can reach it who is on the run's own network, and that is nobody else.
         let settings = arguments::of(spec, &[("port", "6379"), ("protected-mode", "no")])?;
-        let server = spec.name.clone();
-        let name = format!("rl-lab-{}-{server}", shared.journal.run());
-        if shared.engine.docker.inspect_container(&name, None).await.is_ok() {
-            let why = format!("there is a container {name} already");
-            return Err(BackendError::StartFailed { server, why });
+        let name = spec.name.clone();
+        let container = format!("rl-lab-{}-{name}", shared.journal.run());
+        if shared.engine.docker.inspect_container(&container, None).await.is_ok() {
+            let why = format!("there is a container {container} already");
+            return Err(BackendError::StartFailed { server: name, why });
         }
         let docker_host = shared.engine.host.clone();
-        shared.journal.note(&Made::Container { name: name.clone(), docker_host })?;
-        let handle = match make(&shared, &name, settings).await {
+        shared.journal.note(&Made::Container { name: container.clone(), docker_host })?;
+        let handle = match make(&shared, &container, settings).await {
             Ok(handle) => handle,
             Err(error) => {
                 // testcontainers leaves a container behind whose start was refused.
-                let _ = shared.engine.remove_container(&name).await;
-                return Err(BackendError::StartFailed { server, why: one_line(&error) });
+                let _ = shared.engine.remove_container(&container).await;
+                return Err(BackendError::StartFailed { server: name, why: one_line(&error) });
             }
         };
-        let container = Self {
+        let server = Self {
             shared,
-            server,
             name,
+            container,
             address: Mutex::new(SocketAddr::from(([0, 0, 0, 0], 0))),
             handle: tokio::sync::Mutex::new(Some(handle)),
         };
-        match container.wait_until_ready().await {
-            Ok(()) => Ok(container),
+        match server.wait_until_ready().await {
+            Ok(()) => Ok(server),
             Err(error) => {
-                let _ = container.remove().await;
+                let _ = server.remove().await;
                 Err(error)
             }
         }
@@ -90,7 +90,7 @@ impl Container {
             Ok(outcome) => outcome,
             Err(_) => {
                 let log = last_words(&self.log_tail().await);
-                Err(BackendError::StartTimeout { server: self.server.clone(), after: limit, last, log })
+                Err(BackendError::StartTimeout { server: self.name.clone(), after: limit, last, log })
             }
         }
     }
@@ -123,7 +123,7 @@ impl Container {
             let code = state.exit_code.unwrap_or_default();
             let why =
                 format!("its container ended with exit code {code}{}", last_words(&self.log_tail().await));
-            return Err(BackendError::StartFailed { server: self.server.clone(), why });
+            return Err(BackendError::StartFailed { server: self.name.clone(), why });
         }
         Ok(match self.shared.path {
             Path::BridgeIp => bridge_address(&about, &self.shared.network),
@@ -141,14 +141,14 @@ impl Container {
     }
 
     async fn inspect(&self, doing: &str) -> Result<ContainerInspectResponse, BackendError> {
-        let answer = self.shared.engine.docker.inspect_container(&self.name, None).await;
+        let answer = self.shared.engine.docker.inspect_container(&self.container, None).await;
         answer.map_err(|e| self.refused(doing, &e))
     }
 
     /// The last lines the server wrote.
     async fn log_tail(&self) -> String {
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail("12").build();
-        let mut lines = std::pin::pin!(self.shared.engine.docker.logs(&self.name, Some(options)));
+        let mut lines = std::pin::pin!(self.shared.engine.docker.logs(&self.container, Some(options)));
         let mut text = String::new();
         while let Some(Ok(line)) = lines.next().await {
             text += &line.to_string();
@@ -158,7 +158,7 @@ impl Container {
 
     async fn remove(&self) -> Result<(), BackendError> {
         let Some(handle) = self.handle.lock().await.take() else { return Ok(()) };
-        let removed = self.shared.engine.remove_container(&self.name).await;
+        let removed = self.shared.engine.remove_container(&self.container).await;
         // It would remove the container a second time, and block this thread for it.
         std::mem::forget(handle);
         match removed {
@@ -168,7 +168,7 @@ impl Container {
     }
 
     fn refused(&self, doing: &str, error: &Error) -> BackendError {
-        BackendError::Engine { what: format!("{doing} container {}", self.name), why: explain(error) }
+        BackendError::Engine { what: format!("{doing} container {}", self.container), why: explain(error) }
     }
 
     /// `wanted` is what an undo finds when there is nothing to undo.
@@ -192,7 +192,7 @@ impl Drop for Container {
 
 impl Server for Container {
     fn name(&self) -> &str {
-        &self.server
+        &self.name
     }
 
     fn address(&self) -> SocketAddr {
@@ -201,14 +201,14 @@ impl Server for Container {
 
     fn pause(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async {
-            let outcome = self.shared.engine.docker.pause_container(&self.name).await;
+            let outcome = self.shared.engine.docker.pause_container(&self.container).await;
             outcome.map_err(|e| self.refused("pausing", &e))
         })
     }
 
     fn resume(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async {
-            let outcome = self.shared.engine.docker.unpause_container(&self.name).await;
+            let outcome = self.shared.engine.docker.unpause_container(&self.container).await;
             self.unless("resuming", "is not paused", outcome)
         })
     }
@@ -216,7 +216,7 @@ impl Server for Container {
     fn kill(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async {
             let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
-            let outcome = self.shared.engine.docker.kill_container(&self.name, Some(options)).await;
+            let outcome = self.shared.engine.docker.kill_container(&self.container, Some(options)).await;
             self.unless("killing", "is not running", outcome)
         })
     }
@@ -224,7 +224,7 @@ impl Server for Container {
     fn restart(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async {
             let _inside = self.shared.gate.enter().await?;
-            let started = self.shared.engine.docker.start_container(&self.name, None).await;
+            let started = self.shared.engine.docker.start_container(&self.container, None).await;
             started.map_err(|e| self.refused("restarting", &e))?;
             self.wait_until_ready().await
         })

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_shifts_no_field() {
-        let stat = "7 (a) (b c) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 13 20 0 1 0 4242 99";
+        let stat = "7 (a) (b c) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 13 20 0 1 4242 99";
         assert_eq!(stat_field(stat, 3), Some("S"));
         assert_eq!(stat_field(stat, 22), Some("4242"));
         assert_eq!(stat_field("garbage", 3), None);
