@@ -16,7 +16,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 pub struct Binary {
     pub path: PathBuf,
     pub version: String,
-    /// Where it was found: `named by --redis-server`, `on PATH`.
+    /// Where it was found: `/opt/redis-server, named by --redis-server`.
     pub because: String,
 }
 
@@ -31,14 +31,14 @@ pub fn asked_for(options: &BackendOptions) -> Option<(PathBuf, &'static str)> {
 pub async fn find(options: &BackendOptions) -> Result<Binary, BackendError> {
     if let Some((path, by)) = asked_for(options) {
         let path = if path.components().count() == 1 { on_path(&path).unwrap_or(path) } else { path };
-        let checked = check(path.clone(), format!("named by {by}")).await;
+        let checked = check(path.clone(), format!("{}, named by {by}", path.display())).await;
         return checked.map_err(|why| {
             BackendError::Missing(format!("{by} {}: {why}; name a redis-server", path.display()))
         });
     }
     for name in ["redis-server", "valkey-server"] {
         if let Some(path) = on_path(Path::new(name)) {
-            let because = format!("{} on PATH", path.display());
+            let because = format!("{}, on PATH", path.display());
             let failed = |why| BackendError::Missing(format!("{}: {why}", path.display()));
             return check(path.clone(), because).await.map_err(failed);
         }

@@ -1,7 +1,7 @@
 //! One server as a child process.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::local::Shared;
 use super::spawner::{self, Running};
-use super::{arguments, last_words, probe, processes};
+use super::{arguments, last_words, port, probe, processes};
 use crate::ports::BoxFuture;
 use crate::ports::backend::{BackendError, Server, ServerSpec};
 use crate::ports::limiter::Version;
@@ -21,9 +21,6 @@ const POLL: Duration = Duration::from_millis(2);
 
 /// A signal acts in less than a millisecond; this is for a machine that is very busy.
 const SIGNAL_ACTS_WITHIN: Duration = Duration::from_secs(2);
-
-/// How often to pick another port when somebody was faster.
-const PORTS_TO_TRY: u32 = 8;
 
 /// A server process with its own folder.
 pub struct ChildServer {
@@ -75,11 +72,11 @@ impl ChildServer {
 
     async fn start_on_a_free_port(&self) -> Result<(), BackendError> {
         for attempt in 1.. {
-            let port = free_port(attempt)
+            let port = port::free(attempt)
                 .ok_or_else(|| self.failed("there is no free port on the loopback address".to_owned()))?;
             *self.port.lock().unwrap_or_else(PoisonError::into_inner) = port;
             match self.boot().await {
-                Err(Failure::Ended { log, .. }) if port_was_taken(&log) && attempt < PORTS_TO_TRY => {}
+                Err(Failure::Ended { log, .. }) if port::was_taken(&log) && attempt < port::ATTEMPTS => {}
                 outcome => return outcome.map_err(|failure| self.explain(failure)),
             }
         }
@@ -261,31 +258,4 @@ const OUTPUT: &str = "output.log";
 
 fn read_lossy(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
-}
-
-fn port_was_taken(log: &str) -> bool {
-    log.contains("Address already in use")
-}
-
-/// A port nobody listens on, below the range from which clients get theirs. Inside it, a client that
-/// tries to reconnect to a killed server would sooner or later be given the server's own port,
-/// connect to itself and keep the server from coming back. A cluster's bus is 10,000 higher, below
-/// that range too.
-fn free_port(attempt: u32) -> Option<u16> {
-    const FIRST: u32 = 20_000;
-    const COUNT: u32 = 2_700;
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    // Labs side by side begin far apart.
-    let base = std::process::id().wrapping_mul(97);
-    let candidates = (0..COUNT).map(|_| {
-        let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        FIRST + base.wrapping_add(n) % COUNT
-    });
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let low = candidates.filter_map(|n| u16::try_from(n).ok()).find(is_free);
-    // Better any port than none.
-    low.filter(|_| attempt < PORTS_TO_TRY).or_else(|| {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-        Some(listener.local_addr().ok()?.port())
-    })
 }

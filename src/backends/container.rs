@@ -1,6 +1,6 @@
 //! One server in a container.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,21 +8,17 @@ use bollard::errors::Error;
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::{KillContainerOptionsBuilder, LogsOptionsBuilder};
 use futures_util::StreamExt;
-use testcontainers::core::IntoContainerPort;
-use testcontainers::runners::AsyncRunner;
-use testcontainers::{ContainerAsync, GenericImage, ImageExt};
+use testcontainers::{ContainerAsync, GenericImage};
 use tokio::time::{sleep, timeout};
 
+use super::create;
 use super::docker::Shared;
-use super::engine::{RUN_LABEL, explain, has_status};
+use super::engine::{explain, has_status, with_causes};
 use super::journal::Made;
 use super::network::Path;
 use super::{arguments, last_words, probe};
 use crate::ports::BoxFuture;
 use crate::ports::backend::{BackendError, Server, ServerSpec};
-
-/// The server's port inside its container.
-const PORT: u16 = 6379;
 
 /// Between two attempts to reach a server that starts.
 const POLL: Duration = Duration::from_millis(5);
@@ -54,12 +50,12 @@ impl Container {
         }
         let docker_host = shared.engine.host.clone();
         shared.journal.note(&Made::Container { name: container.clone(), docker_host })?;
-        let handle = match make(&shared, &container, settings).await {
+        let handle = match create::make(&shared, &container, settings).await {
             Ok(handle) => handle,
             Err(error) => {
                 // testcontainers leaves a container behind whose start was refused.
                 let _ = shared.engine.remove_container(&container).await;
-                return Err(BackendError::StartFailed { server: name, why: one_line(&error) });
+                return Err(BackendError::StartFailed { server: name, why: with_causes(&error) });
             }
         };
         let server = Self {
@@ -126,13 +122,13 @@ impl Container {
             return Err(BackendError::StartFailed { server: self.name.clone(), why });
         }
         Ok(match self.shared.path {
-            Path::BridgeIp => bridge_address(&about, &self.shared.network),
+            Path::BridgeIp => create::bridge_address(&about, &self.shared.network),
             Path::PublishedPort => self.published_address(&about).await,
         })
     }
 
     async fn published_address(&self, about: &ContainerInspectResponse) -> Option<SocketAddr> {
-        let port = published_port(about)?;
+        let port = create::published_port(about)?;
         let host = match self.handle.lock().await.as_ref() {
             Some(handle) => handle.get_host().await.ok()?.to_string(),
             None => return None,
@@ -233,52 +229,4 @@ impl Server for Container {
     fn stop(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(self.remove())
     }
-}
-
-/// Has testcontainers create and start it.
-async fn make(
-    shared: &Arc<Shared>,
-    name: &str,
-    settings: Vec<String>,
-) -> Result<ContainerAsync<GenericImage>, testcontainers::TestcontainersError> {
-    let (algorithm, id) = shared.image.id.split_once(':').unwrap_or(("sha256", &shared.image.id));
-    let publish = shared.path == Path::PublishedPort;
-    let mut image = GenericImage::new(algorithm, id);
-    if publish {
-        image = image.with_exposed_port(PORT.tcp());
-    }
-    let command = std::iter::once("redis-server".to_owned()).chain(settings);
-    image
-        .with_cmd(command)
-        .with_container_name(name)
-        .with_label(RUN_LABEL, shared.journal.run())
-        .with_network(&shared.network)
-        .with_host_config_modifier(move |host| host.publish_all_ports = Some(publish))
-        .start()
-        .await
-}
-
-fn bridge_address(about: &ContainerInspectResponse, network: &str) -> Option<SocketAddr> {
-    let networks = about.network_settings.as_ref()?.networks.as_ref()?;
-    let ip: IpAddr = networks.get(network)?.ip_address.as_ref()?.parse().ok()?;
-    Some(SocketAddr::new(ip, PORT))
-}
-
-fn published_port(about: &ContainerInspectResponse) -> Option<u16> {
-    let ports = about.network_settings.as_ref()?.ports.as_ref()?;
-    let bindings = ports.get(&format!("{PORT}/tcp"))?.as_ref()?;
-    bindings.first()?.host_port.as_ref()?.parse().ok()
-}
-
-/// The library's error with its causes, of which the last is the engine's own message.
-fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        if !text.contains(&cause.to_string()) {
-            text = format!("{text}: {cause}");
-        }
-        source = cause.source();
-    }
-    text
 }

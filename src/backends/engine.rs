@@ -100,12 +100,16 @@ pub fn explain(error: &Error) -> String {
     if let Error::DockerResponseServerError { message, .. } = error {
         return message.clone();
     }
+    with_causes(error)
+}
+
+/// An error with its causes, of which the last is often the engine's own message.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
+        if !text.contains(&cause.to_string()) {
+            text = format!("{text}: {cause}");
         }
         source = cause.source();
     }

@@ -225,7 +225,7 @@ mod tests {
         assert!(Journal::open_in(state.path(), "r1").is_err());
         let made = Made::Process { pid: 9, start: Some(1) };
         journal.note(&made).unwrap();
-        assert_eq!(journal.made(), [made.clone()]);
+        assert_eq!(journal.made(), std::slice::from_ref(&made));
         assert_eq!(all_in(state.path()), [journal.path().to_owned()]);
         journal.close();
         journal.close();

@@ -9,6 +9,7 @@ mod arguments;
 mod binary;
 mod child;
 mod container;
+mod create;
 mod docker;
 mod engine;
 mod gate;
@@ -17,6 +18,7 @@ mod image;
 pub mod journal;
 mod local;
 mod network;
+mod port;
 pub mod probe;
 mod processes;
 mod spawner;
@@ -120,7 +122,7 @@ async fn local(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let binary = binary::find(options).await?;
     let limit = options.start_timeout.unwrap_or(START_TIMEOUT);
-    let because = format!("{because}; {} {}", binary.because, binary.version);
+    let because = format!("{because}; server {} ({})", binary.version, binary.because);
     Ok(Arc::new(local::Local::open(binary, Arc::clone(journal), limit, because)?))
 }
 
@@ -190,7 +192,7 @@ async fn survey_local(options: &BackendOptions) -> Survey {
         Ok(found) => Survey {
             name: "local",
             usable: true,
-            detail: format!("redis-server {} ({})", found.version, found.because),
+            detail: format!("server {} ({})", found.version, found.because),
             advice: None,
         },
         Err(error) => Survey {

@@ -261,7 +261,7 @@ mod scenarios {
         assert_eq!(gc::gc_in(dead.state.path(), false, None).await, gc::GcReport::default());
 
         let untouched = gc::gc_in(living.state.path(), false, None).await;
-        assert_eq!(untouched.alive, [living.id.clone()]);
+        assert_eq!(untouched.alive, std::slice::from_ref(&living.id));
         ping(living_server.address()).await.unwrap();
         living_lab.shutdown().await.unwrap();
         living.assert_nothing_is_left(backend).await;
@@ -301,7 +301,8 @@ mod scenarios {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(ready.exists(), "the lab did not start its server");
-        assert_eq!(gc::gc_in(run.state.path(), false, None).await.alive, [run.id.clone()]);
+        let early = gc::gc_in(run.state.path(), false, None).await;
+        assert_eq!(early.alive, std::slice::from_ref(&run.id));
 
         lab.kill().unwrap();
         // Not reaped yet: where nothing reaps it, a dead lab stays a zombie and is dead all the same.
