@@ -95,12 +95,20 @@ pub async fn connect(host: &str) -> Result<Engine, String> {
     Ok(Engine { docker, host: host.to_owned(), version, api })
 }
 
-/// An error as one clause. The library's own text hides the cause of a failed connection.
+/// An error as one clause.
 pub fn explain(error: &Error) -> String {
     if let Error::DockerResponseServerError { message, .. } = error {
         return message.clone();
     }
-    with_causes(error)
+    let text = with_causes(error);
+    // Of a failed connection, everything but the last cause is about the HTTP client.
+    match text.rsplit_once("connect error: ") {
+        Some((_, cause)) if cause.contains("Permission denied") => {
+            format!("{cause}; join the group that owns the socket (`docker`)")
+        }
+        Some((_, cause)) => cause.to_owned(),
+        None => text,
+    }
 }
 
 /// An error with its causes, of which the last is often the engine's own message.

@@ -180,11 +180,13 @@ mod scenarios {
 
     pub async fn a_start_that_takes_too_long_leaves_nothing(backend: &str) {
         let run = Run::new(&format!("slow-{backend}"));
-        let limit = Some(Duration::from_micros(200));
-        let options = BackendOptions { start_timeout: limit, ..Default::default() };
+        let options = BackendOptions { start_timeout: Some(SECOND / 3), ..Default::default() };
         let lab = run.open(backend, &options).await.unwrap();
-        let error = lab.start(spec("primary")).await.err().unwrap();
+        // It serves, but not what is asked of it.
+        let error = lab.start(with("primary", "rename-command", "PING gone")).await.err().unwrap();
         assert!(matches!(error, BackendError::StartTimeout { .. }), "{error}");
+        assert!(error.to_string().contains("unknown command"), "{error}");
+        assert!(error.to_string().contains("Ready to accept connections"), "{error}");
         println!("{error}");
         let traces = run.traces(backend).await;
         assert!(!traces.iter().any(|t| t.contains("container") || t.contains("process")), "{traces:?}");
