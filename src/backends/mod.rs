@@ -44,8 +44,8 @@ pub async fn open(
     say: &mut (dyn FnMut(String) + Send),
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let opened = match choice {
-        "docker" => docker(options, &journal, ASKED_FOR.to_owned(), say).await,
-        "local" => local(options, &journal, ASKED_FOR.to_owned()).await,
+        "docker" => docker(options, &journal, ASKED_FOR.to_owned(), say).await.map_err(|e| or(e, OR_LOCAL)),
+        "local" => local(options, &journal, ASKED_FOR.to_owned()).await.map_err(|e| or(e, OR_DOCKER)),
         "auto" => auto(options, &journal, say).await,
         other => {
             let known = crate::model::names::unknown("backend", other, NAMES);
@@ -60,6 +60,18 @@ pub async fn open(
 }
 
 const ASKED_FOR: &str = "asked for with --backend";
+const OR_LOCAL: &str =
+    "start a Docker engine (scripts/setup on Debian) or set DOCKER_HOST, or use --backend local";
+const OR_DOCKER: &str = "install redis-server (scripts/setup on Debian), or name one with --redis-server PATH, \
+                         or use --backend docker";
+
+/// Says what to do about something missing, unless the message does so itself.
+fn or(error: BackendError, advice: &str) -> BackendError {
+    match error {
+        BackendError::Missing(why) if !why.contains(';') => BackendError::Missing(format!("{why}; {advice}")),
+        other => other,
+    }
+}
 
 /// An engine if one answers and has an image, else a redis-server. Whoever names one of the two
 /// servers gets that one or an error: another would measure what nobody asked about.

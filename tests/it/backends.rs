@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
-use rl_lab::backends::journal::{self, Header, Journal};
+use rl_lab::backends::journal::{self, Header, Journal, Made};
 use rl_lab::backends::{self, gc, probe};
 use rl_lab::model::report::Honesty;
 use rl_lab::ports::backend::{Backend, BackendError, BackendOptions, ServerSpec};
@@ -375,6 +375,21 @@ fn auto_under(variables: &[(&str, &str)]) -> String {
     assert!(journal::all_in(state.path()).is_empty());
     println!("{text}");
     text
+}
+
+#[tokio::test]
+async fn gc_keeps_the_journal_of_what_it_cannot_reach() {
+    let run = Run::of_a_dead_lab("unreachable");
+    let docker_host = "unix:///nonexistent.sock".to_owned();
+    let name = format!("rl-lab-{}", run.id);
+    run.journal.note(&Made::Network { name: name.clone(), docker_host }).unwrap();
+    // The crash came in the middle of the next line.
+    let mut file = std::fs::OpenOptions::new().append(true).open(run.journal.path()).unwrap();
+    std::io::Write::write_all(&mut file, b"{\"made\":\"contai").unwrap();
+
+    let report = gc::gc_in(run.state.path(), false, None).await;
+    assert!(report.left.len() == 1 && report.left[0].contains(&name), "{report:?}");
+    assert_eq!(journal::all_in(run.state.path()), [run.journal.path().to_owned()]);
 }
 
 #[test]
