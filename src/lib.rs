@@ -11,6 +11,7 @@
 //! | 4 | [`cli`] | clap, printing and exit codes |
 
 pub mod backends;
+pub mod backends;
 pub mod checkers;
 pub mod cli;
 pub mod clients;

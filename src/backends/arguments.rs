@@ -1,0 +1,86 @@
+//! From a server's configuration to its command line, the same for every backend.
+
+use std::collections::BTreeMap;
+
+use crate::ports::backend::{BackendError, ServerSpec};
+
+/// Decided by the backend: the journal, clean-up and readiness rest on them.
+const RESERVED: &[&str] =
+    &["port", "bind", "dir", "daemonize", "logfile", "pidfile", "supervised", "set-proc-title"];
+
+/// What a lab server has unless the scenario says otherwise: nothing on disk, so that a restart is
+/// an empty server, and so that a background save never competes with what is measured.
+const DEFAULTS: &[(&str, &str)] = &[("save", ""), ("appendonly", "no")];
+
+/// `--name value …` for the configuration of a server. `fixed` are the backend's own settings.
+pub fn of(spec: &ServerSpec, fixed: &[(&str, &str)]) -> Result<Vec<String>, BackendError> {
+    check_name("server", &spec.name)
+        .map_err(|why| BackendError::StartFailed { server: spec.name.clone(), why })?;
+    if let Some(name) = spec.config.keys().find(|k| RESERVED.contains(&k.to_lowercase().as_str())) {
+        let why = format!("its configuration sets '{name}', which the backend decides; remove it");
+        return Err(BackendError::StartFailed { server: spec.name.clone(), why });
+    }
+    let mut settings: BTreeMap<&str, &str> = DEFAULTS.iter().chain(fixed).copied().collect();
+    settings.extend(spec.config.iter().map(|(k, v)| (k.as_str(), v.as_str())));
+    Ok(settings.into_iter().flat_map(|(name, value)| argument(name, value)).collect())
+}
+
+/// A value of several words is several arguments: servers from 7.0 on take one argument for one
+/// word, however it is quoted.
+fn argument(name: &str, value: &str) -> Vec<String> {
+    let mut words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+    if words.is_empty() {
+        words.push(String::new());
+    }
+    words.insert(0, format!("--{name}"));
+    words
+}
+
+/// Names become parts of container names, folders and labels.
+pub fn check_name(what: &str, name: &str) -> Result<(), String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let starts = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    if starts && name.len() <= 64 && name.chars().all(fine) {
+        return Ok(());
+    }
+    Err(format!("{what} name '{name}' is not of up to 64 letters, digits, '_', '.' and '-'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(config: &[(&str, &str)]) -> ServerSpec {
+        let config = config.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        ServerSpec { name: "primary".to_owned(), config }
+    }
+
+    #[test]
+    fn a_scenario_overrides_a_default() {
+        let args = of(&spec(&[("appendonly", "yes"), ("maxmemory", "2mb")]), &[("port", "1")]).unwrap();
+        assert_eq!(args, ["--appendonly", "yes", "--maxmemory", "2mb", "--port", "1", "--save", ""]);
+    }
+
+    #[test]
+    fn words_become_arguments() {
+        let value = "pubsub 1mb 1mb 60";
+        assert_eq!(
+            argument("client-output-buffer-limit", value),
+            ["--client-output-buffer-limit", "pubsub", "1mb", "1mb", "60"]
+        );
+    }
+
+    #[test]
+    fn what_the_backend_decides_is_refused() {
+        let error = of(&spec(&[("Port", "7000")]), &[]).unwrap_err().to_string();
+        assert!(error.contains("'Port'") && error.contains("primary"), "{error}");
+    }
+
+    #[test]
+    fn names_stay_inside_a_folder() {
+        assert!(check_name("run", "20250101-abc_1.x").is_ok());
+        for bad in ["", "..", "a/b", "-a", "a b"] {
+            assert!(check_name("run", bad).is_err(), "{bad}");
+        }
+    }
+}

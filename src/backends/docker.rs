@@ -1,0 +1,98 @@
+//! Servers in containers: testcontainers makes them, bollard breaks and mends them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::container::Container;
+use super::engine::Engine;
+use super::gate::{self, Gate};
+use super::image::Image;
+use super::journal::{Journal, Made};
+use super::network;
+use super::shut_down;
+use crate::model::report::Honesty;
+use crate::ports::BoxFuture;
+use crate::ports::backend::{Backend, BackendError, Server, ServerSpec};
+
+/// A run's containers on its own network. Used on the runtime it was opened on.
+pub struct Docker {
+    shared: Arc<Shared>,
+    servers: Servers,
+}
+
+type Servers = Arc<Mutex<Vec<Arc<Container>>>>;
+
+/// What all containers of a run share.
+pub struct Shared {
+    pub engine: Engine,
+    pub image: Image,
+    pub network: String,
+    pub path: network::Path,
+    pub start_timeout: Duration,
+    pub gate: Gate,
+    pub journal: Arc<Journal>,
+    because: String,
+}
+
+impl Docker {
+    /// Makes the run's network. On error nothing of it is left.
+    pub async fn open(
+        engine: Engine,
+        image: Image,
+        journal: Arc<Journal>,
+        start_timeout: Duration,
+        because: String,
+    ) -> Result<Self, BackendError> {
+        let name = format!("rl-lab-{}", journal.run());
+        journal.note(&Made::Network { name: name.clone(), docker_host: engine.host.clone() })?;
+        let path = network::create(&engine, journal.run(), &name)
+            .await
+            .map_err(|why| BackendError::Engine { what: format!("creating network {name}"), why })?;
+        let gate = Gate::new();
+        let shared = Shared { engine, image, network: name, path, start_timeout, gate, journal, because };
+        Ok(Self { shared: Arc::new(shared), servers: Servers::default() })
+    }
+}
+
+async fn start(
+    shared: Arc<Shared>,
+    servers: Servers,
+    spec: ServerSpec,
+) -> Result<Arc<dyn Server>, BackendError> {
+    let _inside = shared.gate.enter().await?;
+    let server = Arc::new(Container::start(Arc::clone(&shared), &spec).await?);
+    servers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&server));
+    Ok(server)
+}
+
+impl Backend for Docker {
+    fn name(&self) -> &'static str {
+        "docker"
+    }
+
+    fn start(&self, spec: ServerSpec) -> BoxFuture<'_, Result<Arc<dyn Server>, BackendError>> {
+        Box::pin(gate::to_its_end(start(Arc::clone(&self.shared), Arc::clone(&self.servers), spec)))
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async {
+            self.shared.gate.close().await;
+            let servers = std::mem::take(&mut *self.servers.lock().unwrap_or_else(PoisonError::into_inner));
+            // Removing one takes the engine 0.1 s, so all at once. Whatever fails here is tried
+            // again, and reported, by the sweep.
+            let _ = futures_util::future::join_all(servers.iter().map(|server| server.stop())).await;
+            let _ = self.shared.engine.docker.remove_network(&self.shared.network).await;
+            shut_down(&self.shared.journal).await
+        })
+    }
+
+    fn describe(&self, honesty: &mut Honesty) {
+        honesty.backend = self.name().to_owned();
+        honesty.chosen_because = format!("{}; image {}", self.shared.because, self.shared.image.because);
+        honesty.network_path = Some(self.shared.path.name().to_owned());
+        honesty.engine = Some(self.shared.engine.version.clone());
+        honesty.api = Some(self.shared.engine.api.clone());
+        honesty.image = Some(self.shared.image.name.clone());
+        honesty.image_digest = Some(self.shared.image.digest.clone());
+    }
+}

@@ -1,0 +1,140 @@
+//! What the operating system knows about processes: enough to tell a process of ours from a
+//! stranger that was given the same pid.
+//!
+//! On Linux a pid is told apart by its start time; elsewhere only by its command line.
+
+use std::path::Path;
+
+/// When the process started, in clock ticks since boot (field 22 of `/proc/<pid>/stat`). `None`
+/// off Linux or when there is no such process.
+pub fn start_time(pid: u32) -> Option<u64> {
+    stat_field(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?, 22)?.parse().ok()
+}
+
+/// A field of a `stat` line, counted from 1 as proc(5) does. The second, the name, may hold blanks
+/// and parentheses, so everything is counted from its last parenthesis.
+fn stat_field(stat: &str, number: usize) -> Option<&str> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number.checked_sub(3)?)
+}
+
+/// Whether the process runs and is the one that started then. A zombie does not run: it may stay
+/// for ever where nothing reaps it, as in a container without an init.
+pub fn runs(pid: u32, start: Option<u64>) -> bool {
+    if !cfg!(target_os = "linux") {
+        return signal(pid, 0).is_ok();
+    }
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let dead = matches!(stat_field(&stat, 3), None | Some("Z" | "X"));
+    let same = start.is_none_or(|s| stat_field(&stat, 22).and_then(|f| f.parse().ok()) == Some(s));
+    !dead && same
+}
+
+/// Whether every thread of the process is stopped. `None` off Linux, where nobody tells.
+pub fn stopped(pid: u32) -> Option<bool> {
+    let mut states = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten().map(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat_field(&stat, 3).map(str::to_owned)
+    });
+    Some(states.all(|state| state.as_deref() == Some("T")))
+}
+
+/// Identifies the boot, because start times are counted from it.
+pub fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+/// Whether the process is a server that was started in this folder or below: `--dir` in its
+/// command line says so. A shell that looks at the folder does not match, nor an editor.
+pub fn serves_in(pid: u32, folder: &Path) -> bool {
+    dir_argument(&command_line(pid)).is_some_and(|dir| Path::new(&dir).starts_with(folder))
+}
+
+/// All servers that were started in this folder or below.
+pub fn all_serving_in(folder: &Path) -> Vec<u32> {
+    every_pid().into_iter().filter(|&pid| runs(pid, None) && serves_in(pid, folder)).collect()
+}
+
+fn dir_argument(args: &[String]) -> Option<String> {
+    let at = args.iter().position(|a| a == "--dir")?;
+    args.get(at + 1).cloned()
+}
+
+fn command_line(pid: u32) -> Vec<String> {
+    if cfg!(target_os = "linux") {
+        let raw = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        return raw.split(|b| *b == 0).map(|a| String::from_utf8_lossy(a).into_owned()).collect();
+    }
+    ps(&["-o", "args=", "-p", &pid.to_string()]).split_whitespace().map(str::to_owned).collect()
+}
+
+fn every_pid() -> Vec<u32> {
+    if !cfg!(target_os = "linux") {
+        return ps(&["-axo", "pid="]).split_whitespace().filter_map(|p| p.parse().ok()).collect();
+    }
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn ps(args: &[&str]) -> String {
+    let output = std::process::Command::new("ps").args(args).output();
+    output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default()
+}
+
+/// Sends a signal to one process; 0 only asks whether it could be sent.
+pub fn signal(pid: u32, signal: i32) -> std::io::Result<()> {
+    send(i64::from(pid), signal)
+}
+
+/// Sends a signal to the group that the process leads.
+pub fn signal_group(pid: u32, signal: i32) -> std::io::Result<()> {
+    send(-i64::from(pid), signal)
+}
+
+fn send(target: i64, signal: i32) -> std::io::Result<()> {
+    // 0 and -1 address the lab's own group and everything there is.
+    let target = libc::pid_t::try_from(target).ok().filter(|t| *t > 1 || *t < -1);
+    let Some(target) = target else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    // SAFETY: kill(2) takes two integers and touches no memory of ours.
+    if unsafe { libc::kill(target, signal) } == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_shifts_no_field() {
+        let stat = "7 (a) (b c) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 13 20 0 1 4242 99";
+        assert_eq!(stat_field(stat, 3), Some("S"));
+        assert_eq!(stat_field(stat, 22), Some("4242"));
+        assert_eq!(stat_field("garbage", 3), None);
+    }
+
+    #[test]
+    fn we_run_and_nobody_with_our_pid_started_earlier() {
+        let me = std::process::id();
+        assert!(runs(me, start_time(me)));
+        if let Some(start) = start_time(me) {
+            assert!(!runs(me, Some(start - 1)));
+        }
+    }
+
+    #[test]
+    fn only_the_dir_argument_makes_a_server_ours() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            dir_argument(&words("redis-server --dir /t/rl-lab-a/p")).as_deref(),
+            Some("/t/rl-lab-a/p")
+        );
+        assert_eq!(dir_argument(&words("tail -f /t/rl-lab-a/p/server.log")), None);
+        assert!(!Path::new("/t/rl-lab-ab/p").starts_with("/t/rl-lab-a"));
+    }
+
+    #[test]
+    fn a_signal_never_reaches_everybody() {
+        assert!(signal(0, 0).is_err() && signal(1, 0).is_err());
+        assert!(signal_group(0, 0).is_err() && signal_group(1, 0).is_err());
+    }
+}
