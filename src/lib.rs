@@ -11,7 +11,6 @@
 //! | 4 | [`cli`] | clap, printing and exit codes |
 
 pub mod backends;
-pub mod backends;
 pub mod checkers;
 pub mod cli;
 pub mod clients;

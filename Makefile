@@ -1,0 +1,45 @@
+# The two commands everybody needs are `make demo` and `make test`. Both set up what they need, and
+# every target builds with the one release profile, so nothing compiles twice.
+
+CARGO ?= cargo
+RL_LAB = target/release/rl-lab
+
+.PHONY: help demo build test check fmt bench soak clean
+
+help:
+	@echo 'make demo    run the race on whatever is there: a Docker engine, else local servers'
+	@echo 'make test    all tests; installs what they need on a Debian machine as root'
+	@echo 'make check   formatting and lints'
+	@echo 'make bench   speed, as ratios against redis-benchmark and docker run'
+	@echo 'make soak    the longer checks: the race twenty times on each backend'
+
+# A build that has nothing to do takes a tenth of a second: the second demo starts at once.
+build:
+	@$(CARGO) build --release --quiet
+
+demo: build
+	@scripts/setup demo
+	@scripts/build-image --if-needed
+	@$(RL_LAB) race
+
+test:
+	@scripts/setup all
+	@scripts/build-image
+	$(CARGO) test --release
+
+check:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --release --all-targets -- -D warnings
+
+bench: build
+	@scripts/setup all
+	@scripts/build-image
+	$(CARGO) bench --bench throughput
+
+soak: build
+	@scripts/setup all
+	@scripts/build-image
+	scripts/soak
+
+clean:
+	$(CARGO) clean
