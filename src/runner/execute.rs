@@ -300,7 +300,8 @@ fn environment(error: anyhow::Error) -> Halt {
     Halt::Environment(format!("{error:#}"))
 }
 
-fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) -> CellHeader {
+/// What the history says about a cell before it is driven.
+pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) -> CellHeader {
     let not_run = cell.spec.needs_server.and_then(|(needed, why)| {
         // Valkey's first version is newer than every Redis a limiter here asks for.
         let found = Version::parse(&server.version)?;
