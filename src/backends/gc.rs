@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::engine;
 use super::journal::{self, Contents, Header, Journal, Made};
 use super::processes;
+use crate::ports::BoxFuture;
 
 /// What a clean-up did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,12 +24,16 @@ pub struct GcReport {
 }
 
 /// Cleans up after dead runs, or after one of them.
-pub async fn gc(dry_run: bool, only: Option<&str>) -> GcReport {
-    gc_in(&journal::state_folder(), dry_run, only).await
+pub fn gc(dry_run: bool, only: Option<&str>) -> BoxFuture<'_, GcReport> {
+    Box::pin(async move { clean(&journal::state_folder(), dry_run, only).await })
 }
 
 /// The same in a state folder of the caller's choice.
-pub async fn gc_in(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport {
+pub fn gc_in<'a>(state: &'a Path, dry_run: bool, only: Option<&'a str>) -> BoxFuture<'a, GcReport> {
+    Box::pin(clean(state, dry_run, only))
+}
+
+async fn clean(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport {
     let mut report = GcReport::default();
     for path in journal::all_in(state) {
         let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -57,15 +62,20 @@ pub async fn gc_in(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport 
 }
 
 /// Removes what the journal's own run made, although its lab lives.
-pub async fn sweep(journal: &Journal) -> GcReport {
-    let mut sweep = Sweep { run: journal.run().to_owned(), dry_run: false, report: GcReport::default() };
-    match journal::read(journal.path()) {
-        Some(contents) => sweep.everything(&contents).await,
-        // Closed already: an earlier sweep found everything gone.
-        None if !journal.path().exists() => {}
-        None => sweep.report.left.push(format!("journal {}: it cannot be read", journal.path().display())),
-    }
-    sweep.report
+pub fn sweep(journal: &Journal) -> BoxFuture<'_, GcReport> {
+    Box::pin(async move {
+        let report = GcReport::default();
+        let mut sweep = Sweep { run: journal.run().to_owned(), dry_run: false, report };
+        match journal::read(journal.path()) {
+            Some(contents) => sweep.everything(&contents).await,
+            // Closed already: an earlier sweep found everything gone.
+            None if !journal.path().exists() => {}
+            None => {
+                sweep.report.left.push(format!("journal {}: it cannot be read", journal.path().display()))
+            }
+        }
+        sweep.report
+    })
 }
 
 /// Whether the lab that wrote this still runs.

@@ -26,6 +26,8 @@ mod spawner;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::names;
+use crate::ports::BoxFuture;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
 use journal::Journal;
 
@@ -37,26 +39,29 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens the backend of a run. `say` is told what takes long and, with `auto`, what was chosen and
 /// why, as it happens. On error nothing is left, and the journal is closed.
-pub async fn open(
-    choice: &str,
-    options: &BackendOptions,
+///
+/// Boxed, as everything public here: an `async fn` is compiled anew, HTTP client and all, in each
+/// crate that awaits it.
+pub fn open<'a>(
+    choice: &'a str,
+    options: &'a BackendOptions,
     journal: Arc<Journal>,
-    say: &mut (dyn FnMut(String) + Send),
-) -> Result<Arc<dyn Backend>, BackendError> {
-    let opened = match choice {
-        "docker" => docker(options, &journal, ASKED_FOR.to_owned(), say).await.map_err(|e| or(e, OR_LOCAL)),
-        "local" => local(options, &journal, ASKED_FOR.to_owned()).await.map_err(|e| or(e, OR_DOCKER)),
-        "auto" => auto(options, &journal, say).await,
-        other => {
-            let known = crate::model::names::unknown("backend", other, NAMES);
-            Err(BackendError::Missing(known))
+    say: &'a mut (dyn FnMut(String) + Send),
+) -> BoxFuture<'a, Result<Arc<dyn Backend>, BackendError>> {
+    Box::pin(async move {
+        let asked = || ASKED_FOR.to_owned();
+        let opened = match choice {
+            "docker" => docker(options, &journal, asked(), say).await.map_err(|e| or(e, OR_LOCAL)),
+            "local" => local(options, &journal, asked()).await.map_err(|e| or(e, OR_DOCKER)),
+            "auto" => auto(options, &journal, say).await,
+            other => Err(BackendError::Missing(names::unknown("backend", other, NAMES))),
+        };
+        if opened.is_err() {
+            // What could not be removed stays in the journal for gc.
+            let _ = shut_down(&journal).await;
         }
-    };
-    if opened.is_err() {
-        // What could not be removed stays in the journal for gc.
-        let _ = shut_down(&journal).await;
-    }
-    opened
+        opened
+    })
 }
 
 const ASKED_FOR: &str = "asked for with --backend";
@@ -164,8 +169,8 @@ pub struct Survey {
 }
 
 /// Looks at both backends and makes nothing.
-pub async fn survey(options: &BackendOptions) -> Vec<Survey> {
-    vec![survey_docker(options).await, survey_local(options).await]
+pub fn survey(options: &BackendOptions) -> BoxFuture<'_, Vec<Survey>> {
+    Box::pin(async { vec![survey_docker(options).await, survey_local(options).await] })
 }
 
 async fn survey_docker(options: &BackendOptions) -> Survey {

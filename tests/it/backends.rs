@@ -1,13 +1,11 @@
 //! Both backends against real servers: every state of a server's life, and every way a run can end.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use rl_lab::backends::journal::{self, Header, Journal, Made};
 use rl_lab::backends::{self, gc, probe};
 use rl_lab::model::report::Honesty;
@@ -49,7 +47,7 @@ impl Run {
     }
 
     /// Everything of the run that is still there, journal aside.
-    async fn traces(&self, backend: &str) -> Vec<String> {
+    fn traces(&self, backend: &str) -> Vec<String> {
         let mut traces = Vec::new();
         if self.folder().exists() {
             traces.push(format!("folder {}", self.folder().display()));
@@ -61,26 +59,30 @@ impl Run {
             }
         }
         if backend == "docker" {
-            traces.extend(engine_traces(&self.id).await);
+            traces.extend(engine_traces(&self.id));
         }
         traces
     }
 
     async fn assert_nothing_is_left(&self, backend: &str) {
-        assert_eq!(self.traces(backend).await, Vec::<String>::new());
+        assert_eq!(self.traces(backend), Vec::<String>::new());
         assert_eq!(journal::all_in(self.state.path()), Vec::<PathBuf>::new());
     }
 }
 
-async fn engine_traces(run: &str) -> Vec<String> {
-    let docker = bollard::Docker::connect_with_defaults().unwrap();
-    let label = HashMap::from([("label", vec![format!("rl-lab.run={run}")])]);
-    let options = ListContainersOptionsBuilder::new().all(true).filters(&label).build();
-    let containers = docker.list_containers(Some(options)).await.unwrap();
-    let options = ListNetworksOptionsBuilder::new().filters(&label).build();
-    let networks = docker.list_networks(Some(options)).await.unwrap();
-    let containers = containers.into_iter().map(|c| format!("container {:?}", c.names));
-    containers.chain(networks.into_iter().map(|n| format!("network {:?}", n.name))).collect()
+/// Asks the `docker` command, which knows nothing of the lab's own ways to look and to remove.
+fn engine_traces(run: &str) -> Vec<String> {
+    let label = format!("label=rl-lab.run={run}");
+    let lists: [&[&str]; 2] = [
+        &["ps", "-a", "--format", "container {{.Names}}"],
+        &["network", "ls", "--format", "network {{.Name}}"],
+    ];
+    let names = |args: &[&str]| {
+        let output = Command::new("docker").args(args).args(["--filter", &label]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    lists.into_iter().flat_map(names).collect()
 }
 
 /// Whether the backend can serve here. One that cannot is skipped, unless this is where all must.
@@ -188,7 +190,7 @@ mod scenarios {
         assert!(error.to_string().contains("unknown command"), "{error}");
         assert!(error.to_string().contains("Ready to accept connections"), "{error}");
         println!("{error}");
-        let traces = run.traces(backend).await;
+        let traces = run.traces(backend);
         assert!(!traces.iter().any(|t| t.contains("container") || t.contains("process")), "{traces:?}");
         lab.shutdown().await.unwrap();
         run.assert_nothing_is_left(backend).await;
@@ -250,11 +252,11 @@ mod scenarios {
         // What a SIGKILL does to destructors.
         std::mem::forget(dead_lab.start(spec("primary")).await.unwrap());
         std::mem::forget(dead_lab);
-        let before = dead.traces(backend).await;
+        let before = dead.traces(backend);
         assert!(before.len() >= 2, "{before:?}");
 
         let plan = gc::gc_in(dead.state.path(), true, None).await;
-        assert_eq!(dead.traces(backend).await, before, "a dry run removes nothing");
+        assert_eq!(dead.traces(backend), before, "a dry run removes nothing");
         let done = gc::gc_in(dead.state.path(), false, Some(&dead.id)).await;
         assert_eq!(plan, done, "and names what is then removed");
         println!("{done:#?}");
