@@ -70,7 +70,9 @@ fn evidence(cell: &Cell, bound: &Bound, tried: u32, most: u64, overlap: usize) -
         ));
     }
     let mut because = format!("0 of {tried} rounds over; at most {most} admitted ({})", bound.in_words());
-    if cell.header.concurrent {
+    if decides_alone(cell) {
+        because.push_str("; it decides without a store, so no call can come between");
+    } else if cell.header.concurrent {
         let _ = write!(
             because,
             "; up to {overlap} calls open at once; a leak in {:.0} % of such rounds or more would have shown (95 %)",
@@ -86,10 +88,14 @@ fn missed_rate(rounds: u32) -> f64 {
     1.0 - 0.05f64.powf(1.0 / f64::from(rounds))
 }
 
+fn overlap_shown(cell: &Cell, overlap: usize) -> bool {
+    !cell.header.concurrent || overlap >= 2 || decides_alone(cell)
+}
+
 /// A limiter without a store decides within one step of its node: nothing can come in between,
 /// and its calls have no length that could overlap.
-fn overlap_shown(cell: &Cell, overlap: usize) -> bool {
-    !cell.header.concurrent || overlap >= 2 || cell.header.contract.on_outage == OnOutage::Unaffected
+fn decides_alone(cell: &Cell) -> bool {
+    cell.header.contract.on_outage == OnOutage::Unaffected
 }
 
 fn groups(round: &Round, scope: Scope) -> BTreeMap<Group, Vec<&Op>> {

@@ -162,6 +162,7 @@ pub struct Probe {
 /// One round of a cell: fresh key, fresh limiters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Round {
+    /// From 1.
     pub index: u32,
     pub began: Nanos,
     /// `ops[i].id == OpId(i)`.

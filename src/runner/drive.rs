@@ -31,7 +31,7 @@ pub struct Drive<'a> {
     pub seed: Seed,
     pub recorder: &'a Arc<Recorder>,
     pub hook: Option<SharedHook>,
-    /// Told after each round.
+    /// Told after each round, with its number from 1.
     pub round_done: &'a (dyn Fn(u32) + Sync),
 }
 
@@ -66,11 +66,11 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut busy = Duration::ZERO;
     let mut stores = connect(drive).await?;
     let mut probe = admin(drive.address).await?;
-    for index in 0..workload.rounds.get() {
+    for index in 1..=workload.rounds.get() {
         if drive.recorder.stopped() {
             break;
         }
-        if workload.cold_pool && index > 0 {
+        if workload.cold_pool && index > 1 {
             add_traffic(&mut honesty, &stores);
             stores = connect(drive).await?;
         }

@@ -234,7 +234,7 @@ impl Run<'_> {
                     seed: self.request.seed,
                     recorder: &self.recorder,
                     hook: None,
-                    round_done: &|done| progress.round(done + 1, rounds),
+                    round_done: &|done| progress.round(done, rounds),
                 })
                 .await
             };
