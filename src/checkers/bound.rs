@@ -199,21 +199,21 @@ fn witness(
             at(over.complete)
         );
     }
-    let _ = write!(text, "; admitted: {}", ids(&calls));
+    let _ = write!(text, "; admitted ops: {}", ids(&calls));
     if rounds > 1 {
         let _ = write!(text, "; so in {convicted} of {rounds} rounds");
     }
     text
 }
 
-/// `#0 #3 #7 … #199 (200 ops)`: the first few and the last.
+/// `0 3 7 … 199 (200 in all)`: the first few and the last, in order of completion.
 fn ids(calls: &[&Admitted]) -> String {
     const SHOWN: usize = 12;
     let all: Vec<String> = calls.iter().filter_map(|m| m.op).map(|op| op.to_string()).collect();
     if all.len() <= SHOWN {
         return all.join(" ");
     }
-    format!("{} … {} ({} ops)", all[..SHOWN - 1].join(" "), all[all.len() - 1], all.len())
+    format!("{} … {} ({} in all)", all[..SHOWN - 1].join(" "), all[all.len() - 1], all.len())
 }
 
 #[cfg(test)]

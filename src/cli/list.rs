@@ -59,9 +59,23 @@ fn entries(kind: &str) -> Result<Vec<Value>, String> {
             topologies::ALL.iter().map(|t| json!({"name": t.kind(), "summary": t.summary()})).collect()
         }
         "clients" => clients::ALL.iter().map(|c| json!({"name": c.name, "summary": c.summary})).collect(),
-        "backends" => backends::NAMES.iter().map(|n| json!({"name": n})).collect(),
-        _ => formats::ALL.iter().map(|f| json!({"name": f.name(), "file": f.file()})).collect(),
+        "backends" => backends::NAMES.iter().map(|n| json!({"name": n, "summary": backend(n)})).collect(),
+        _ => formats::ALL
+            .iter()
+            .map(|f| {
+                let also = if f.on_stdout() { " and, with --format, on stdout" } else { "" };
+                json!({"name": f.name(), "file": f.file(), "summary": format!("{}{also}", f.file())})
+            })
+            .collect(),
     })
+}
+
+fn backend(name: &str) -> &'static str {
+    match name {
+        "docker" => "containers, through a Docker engine",
+        "local" => "redis-server processes on this machine",
+        _ => "docker if an engine answers and has an image, else local",
+    }
 }
 
 fn limiter(spec: &crate::ports::limiter::Spec) -> Value {

@@ -237,7 +237,7 @@ pub struct OpId(pub u32);
 
 impl fmt::Display for OpId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
+        self.0.fmt(f)
     }
 }
 

@@ -1,1 +1,4 @@
+//! One integration binary: real servers, the real command.
+
 mod backends;
+mod docs;
