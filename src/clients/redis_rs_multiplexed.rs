@@ -86,7 +86,7 @@ impl RedisStore {
     /// One exchange with the server: hook, send, count, hook.
     async fn exchange<T, F>(
         &self,
-        name: &str,
+        name: impl FnOnce() -> String,
         commands: u64,
         send: impl FnOnce(MultiplexedConnection) -> F,
     ) -> Result<T, StoreError>
@@ -94,7 +94,7 @@ impl RedisStore {
         F: Future<Output = Result<T, RedisError>>,
     {
         let (op, lane, index) = next_step();
-        let step = self.access.hook.as_ref().map(|hook| (hook, Step { op, index, command: name.to_owned() }));
+        let step = self.access.hook.as_ref().map(|hook| (hook, Step { op, index, command: name() }));
         if self.dead.load(Ordering::Relaxed) {
             return Err(StoreError::NodeDied);
         }
@@ -227,7 +227,7 @@ impl Store for RedisStore {
         Box::pin(async move {
             let cmd = command(&from);
             let send = |mut c: MultiplexedConnection| async move { cmd.query_async::<Value>(&mut c).await };
-            self.exchange(&from.name(), 1, send).await.map(reply)
+            self.exchange(|| from.name(), 1, send).await.map(reply)
         })
     }
 
@@ -241,7 +241,8 @@ impl Store for RedisStore {
             let count = commands.len() as u64 + 2;
             let send =
                 |mut c: MultiplexedConnection| async move { pipe.query_async::<Vec<Value>>(&mut c).await };
-            let values = self.exchange("MULTI", count, send).await.inspect_err(mark_if_inside)?;
+            let values =
+                self.exchange(|| "MULTI".to_owned(), count, send).await.inspect_err(mark_if_inside)?;
             Ok(values.into_iter().map(reply).collect())
         })
     }
@@ -256,12 +257,12 @@ impl Store for RedisStore {
             let by_sha = script_command("EVALSHA", &script.sha, keys, &args);
             let send =
                 |mut c: MultiplexedConnection| async move { by_sha.query_async::<Value>(&mut c).await };
-            let mut outcome = self.exchange("EVALSHA", 1, send).await;
+            let mut outcome = self.exchange(|| "EVALSHA".to_owned(), 1, send).await;
             if matches!(&outcome, Err(StoreError::Refused(text)) if text.starts_with("NOSCRIPT")) {
                 let by_body = script_command("EVAL", script.body, keys, &args);
                 let send =
                     |mut c: MultiplexedConnection| async move { by_body.query_async::<Value>(&mut c).await };
-                outcome = self.exchange("EVAL", 1, send).await;
+                outcome = self.exchange(|| "EVAL".to_owned(), 1, send).await;
             }
             outcome.inspect_err(mark_if_inside).map(reply)
         })

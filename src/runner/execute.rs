@@ -65,7 +65,7 @@ impl From<BackendError> for Halt {
     }
 }
 
-/// Runs the plans and reports. `clean` is false if something was left behind.
+/// Runs the plans and reports. Nothing is left running when it returns, or the report says what is.
 pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
     let run = run_id(request.seed);
     let started = started_now();

@@ -219,9 +219,13 @@ impl Record for Recorder {
         // The last thing before the limiter is called.
         let at = self.now();
         round.ops.push(Op::new(id, node, key_id, cost, at));
-        let _ = write!(text, r#"{{"type":"invoke","op":{},"node":{},"key":"#, id.0, node.0);
+        push_number(text, r#"{"type":"invoke","op":"#, id.0);
+        push_number(text, r#","node":"#, node.0);
+        text.extend_from_slice(br#","key":"#);
         push_text(text, key);
-        let _ = writeln!(text, r#","cost":{},"at":{}}}"#, cost.get(), at.0);
+        push_number(text, r#","cost":"#, cost.get());
+        push_number(text, r#","at":"#, at.0);
+        text.extend_from_slice(b"}\n");
         id
     }
 
@@ -246,18 +250,28 @@ impl Record for Recorder {
 fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Completion) {
     match completion {
         Completion::Ok(d) => {
-            let _ = write!(text, r#"{{"type":"ok","op":{},"allowed":{}"#, op.0, d.allowed);
+            push_number(text, r#"{"type":"ok","op":"#, op.0);
+            let allowed: &[u8] = if d.allowed { br#","allowed":true"# } else { br#","allowed":false"# };
+            text.extend_from_slice(allowed);
             if let Some(remaining) = d.remaining {
-                let _ = write!(text, r#","remaining":{remaining}"#);
+                push_number(text, r#","remaining":"#, remaining);
             }
             if let Some(wait) = d.retry_after {
-                let _ = write!(text, r#","retry_after_ms":{}"#, ceil_millis(wait));
+                push_number(text, r#","retry_after_ms":"#, ceil_millis(wait));
             }
-            let _ = writeln!(text, r#","source":"{}","at":{}}}"#, d.source.name(), at.0);
+            text.extend_from_slice(br#","source":""#);
+            text.extend_from_slice(d.source.name().as_bytes());
+            push_number(text, r#"","at":"#, at.0);
+            text.extend_from_slice(b"}\n");
         }
         Completion::Fail(error) => push_json(text, &Event::Fail { op, error: error.clone(), at }),
         Completion::Info(error) => push_json(text, &Event::Info { op, error: error.clone(), at }),
     }
+}
+
+fn push_number(text: &mut Vec<u8>, before: &str, number: impl itoa::Integer) {
+    text.extend_from_slice(before.as_bytes());
+    text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 fn push_json(text: &mut Vec<u8>, event: &Event) {
@@ -303,6 +317,32 @@ fn write_out(shared: &Shared, mut file: Option<File>) {
 mod tests {
     use super::*;
     use crate::model::op::{Decision, Source};
+
+    #[test]
+    fn the_hand_written_invocation_is_the_one_serde_reads() {
+        let recorder = Recorder::start(None, Stop::default());
+        let header: CellHeader = serde_json::from_str(
+            r#"{"scenario":"s","limiter":"l","client":"c","backend":"b","server":{"flavour":"","version":""},
+                "limit":1,"nodes":1,"rounds":1,"concurrent":false,"requirement":null,"checks":[],
+                "contract":{"bound":{"kind":"none"},"scope":"global","clock":"app","clock_resolution_ms":1,
+                            "denials":"free","on_outage":"error","key_ttl_at_most":null}}"#,
+        )
+        .unwrap();
+        recorder.event(Event::Cell(Box::new(header)));
+        recorder.event(Event::Round { index: 1, at: Nanos(0) });
+        recorder.shared.state().text.clear();
+        let id = recorder.invoke(NodeId(3), "a \"key\" \u{e9}\n", Cost::new(7).unwrap());
+        let text = recorder.shared.state().text.clone();
+        let at = recorder.shared.state().cell.as_ref().unwrap().rounds[0].ops[0].invoke;
+        let expected = Event::Invoke {
+            op: id,
+            node: NodeId(3),
+            key: "a \"key\" \u{e9}\n".to_owned(),
+            cost: Cost::new(7).unwrap(),
+            at,
+        };
+        assert_eq!(serde_json::from_slice::<Event>(&text).unwrap(), expected);
+    }
 
     #[test]
     fn the_hand_written_line_is_the_one_serde_reads() {
