@@ -247,6 +247,22 @@ impl Store for RedisStore {
         })
     }
 
+    fn pipeline(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>> {
+        Box::pin(async move {
+            let mut pipe = redis::pipe();
+            for c in &commands {
+                pipe.add_command(command(c));
+            }
+            let count = commands.len() as u64;
+            let send =
+                |mut c: MultiplexedConnection| async move { pipe.query_async::<Vec<Value>>(&mut c).await };
+            let name = || "PIPELINE".to_owned();
+            // One refused command says nothing about the others: they were applied.
+            let values = self.exchange(name, count, send).await.inspect_err(mark_if_inside)?;
+            Ok(values.into_iter().map(reply).collect())
+        })
+    }
+
     fn eval<'a>(
         &'a self,
         script: &'a Script,

@@ -7,7 +7,7 @@ use crate::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, 
 use crate::model::op::{Decision, Source};
 use crate::model::units::{Cost, Limit, Window};
 use crate::ports::limiter::{Param, ParamKind, Settings};
-use crate::ports::store::{Command, Store, StoreError};
+use crate::ports::store::{Command, Reply, Store, StoreError};
 
 /// The contract of a counter in the store whose window opens with the first hit.
 pub fn counter_contract(settings: &Settings, denials: Denials) -> Contract {
@@ -100,4 +100,69 @@ pub fn clock(settings: &Settings) -> DecidingClock {
 /// A count from 1 that is the limit where it is not given.
 pub const fn count_param(name: &'static str, help: &'static str) -> Param {
     Param { name, default: "", kind: ParamKind::Count, help }
+}
+
+/// The first reply of a batch, as an integer.
+pub fn first_int(replies: &[Reply]) -> Result<i64, StoreError> {
+    replies.first().ok_or_else(|| StoreError::Unexpected("a batch without replies".to_owned()))?.expect_int()
+}
+
+/// A decision from `{allowed, remaining, wait in ms; -1 for never}`, as the scripts here answer.
+pub fn scripted(settings: &Settings, reply: Reply) -> Result<Decision, StoreError> {
+    let reply = reply.expect_list(3)?;
+    let allowed = reply[0].expect_int()? == 1;
+    let wait = u64::try_from(reply[2].expect_int()?).ok().map(Duration::from_millis);
+    Ok(Decision {
+        allowed,
+        remaining: u64::try_from(reply[1].expect_int()?).ok(),
+        limit: settings.limit,
+        retry_after: if allowed { None } else { wait },
+        reset: None,
+        source: Source::Store,
+    })
+}
+
+/// The largest log a limiter here keeps: one member per admitted call.
+const LONGEST_LOG: u64 = 1_000_000;
+
+/// For limiters that keep every admitted call.
+pub fn fits_a_log(settings: &Settings) -> Result<(), String> {
+    if settings.limit.get() > LONGEST_LOG {
+        return Err(format!("a log of {} calls is longer than the {LONGEST_LOG} it keeps", settings.limit));
+    }
+    Ok(())
+}
+
+/// Fills a log with `used` calls made just now, at `score`.
+pub async fn preset_log(
+    store: &dyn Store,
+    settings: &Settings,
+    key: &str,
+    used: u64,
+    score: i64,
+) -> Result<(), StoreError> {
+    // No more than the limit can have been admitted; a thousand members to a command.
+    let used = used.min(settings.limit.get());
+    for from in (0..used).step_by(1000) {
+        let mut add = Command::new("ZADD").arg(key);
+        for n in from..used.min(from + 1000) {
+            add = add.arg(score).arg(format!("preset-{n}"));
+        }
+        store.command(add).await?;
+    }
+    store.command(expire(settings, key)).await.map(|_| ())
+}
+
+/// Two windows' length, which some keys live for.
+pub fn twice_the_window(settings: &Settings) -> Result<Window, String> {
+    Window::from_millis(settings.window.millis() * 2)
+        .map_err(|_| format!("twice the window of {} is longer than 366 days", settings.window))
+}
+
+/// For limiters that count windows in whole seconds.
+pub fn whole_seconds(settings: &Settings) -> Result<(), String> {
+    if settings.window.millis().is_multiple_of(1000) {
+        return Ok(());
+    }
+    Err(format!("it counts windows in whole seconds, which {} is not", settings.window))
 }

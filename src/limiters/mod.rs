@@ -2,12 +2,23 @@
 //! [`ALL`]; `rl-lab list`, the help, the README's table and the conformance tests read it.
 
 mod common;
+pub mod cost_based;
 pub mod fixed_window_lua;
+pub mod fixed_window_numbered;
 pub mod gcra_lua;
 pub mod get_then_incr;
 pub mod in_memory;
+pub mod incr_expire_pipeline;
 pub mod incr_then_expire;
+pub mod laravel;
+pub mod laravel_throttle_redis;
+pub mod leaky_bucket_lua;
 pub mod multi_incr_expire_nx;
+pub mod set_nx_then_incr;
+pub mod sliding_counter_lua;
+pub mod sliding_log_lua;
+pub mod sliding_log_pipeline;
+pub mod sliding_log_time_argv;
 pub mod token_bucket_lua;
 pub mod token_bucket_read_write;
 
@@ -18,12 +29,24 @@ use crate::ports::limiter::Spec;
 pub static ALL: &[&Spec] = &[
     &get_then_incr::SPEC,
     &incr_then_expire::SPEC,
+    &incr_expire_pipeline::SPEC,
     &multi_incr_expire_nx::SPEC,
+    &set_nx_then_incr::SPEC,
     &fixed_window_lua::SPEC,
+    &fixed_window_numbered::SPEC,
+    &sliding_log_lua::SPEC,
+    &sliding_log_pipeline::SPEC,
+    &sliding_counter_lua::SPEC,
     &gcra_lua::SPEC,
     &token_bucket_lua::SPEC,
     &token_bucket_read_write::SPEC,
+    &leaky_bucket_lua::SPEC,
+    &laravel::THROTTLE,
+    &laravel_throttle_redis::SPEC,
+    &laravel::ATTEMPT,
     &in_memory::SPEC,
+    &cost_based::SPEC,
+    &sliding_log_time_argv::SPEC,
 ];
 
 /// Finds a limiter by name or catalogue number; the error names the nearest one.

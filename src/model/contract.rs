@@ -19,6 +19,10 @@ pub enum Bound {
     AlignedWindow { limit: Limit, window: Window },
     /// At most `limit` in every span of length `window`, wherever it begins.
     SlidingWindow { limit: Limit, window: Window },
+    /// Clock-aligned windows; a call is admitted while the count of its own window plus the count
+    /// of the one before, weighted by how much of that still lies within one window's length, is
+    /// below `limit`. In truth up to twice the limit fits into some span of one window's length.
+    WeightedTwoWindow { limit: Limit, window: Window },
     /// At most `capacity` + `refill` × span / `window` in every span.
     Bucket { capacity: Limit, refill: Limit, window: Window },
     /// No promise at all.
@@ -31,7 +35,8 @@ impl Bound {
         match self {
             Self::FixedWindow { limit, .. }
             | Self::AlignedWindow { limit, .. }
-            | Self::SlidingWindow { limit, .. } => Some(limit.get()),
+            | Self::SlidingWindow { limit, .. }
+            | Self::WeightedTwoWindow { limit, .. } => Some(limit.get()),
             Self::Bucket { capacity, .. } => Some(capacity.get()),
             Self::None => None,
         }
@@ -43,6 +48,7 @@ impl Bound {
             Self::FixedWindow { window, .. }
             | Self::AlignedWindow { window, .. }
             | Self::SlidingWindow { window, .. }
+            | Self::WeightedTwoWindow { window, .. }
             | Self::Bucket { window, .. } => Some(*window),
             Self::None => None,
         }
@@ -58,6 +64,9 @@ impl Bound {
                 format!("at most {limit} in each clock-aligned {window} window")
             }
             Self::SlidingWindow { limit, window } => format!("at most {limit} in any {window}"),
+            Self::WeightedTwoWindow { limit, window } => {
+                format!("at most {limit} in the weighted sum of two clock-aligned {window} windows")
+            }
             Self::Bucket { capacity, refill, window } => {
                 format!("at most {capacity} at once, refilled at {refill} per {window}")
             }

@@ -2,11 +2,17 @@
 //! jump or be virtual; nothing on floor 2 may ask the operating system for the time.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use super::BoxFuture;
 
 /// The wall clock of one app server.
 pub trait Clock: Send + Sync {
     /// Microseconds since the Unix epoch, as this node believes it to be.
     fn wall_us(&self) -> i64;
+
+    /// Returns when this much time has passed on this node.
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// The clock of the machine the lab runs on.
@@ -17,6 +23,10 @@ impl Clock for SystemClock {
     fn wall_us(&self) -> i64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(span))
     }
 }
 

@@ -9,7 +9,7 @@ use super::store::{Store, StoreError};
 use crate::model::contract::Contract;
 use crate::model::names;
 use crate::model::op::Decision;
-use crate::model::units::{Cost, Limit, Window};
+use crate::model::units::{Cost, Limit, NodeId, Window, parse_millis};
 
 /// A limiter as one node runs it.
 ///
@@ -30,6 +30,8 @@ pub struct Build {
     pub settings: Settings,
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
+    /// The app server it runs on: names made here differ from those made elsewhere.
+    pub node: NodeId,
 }
 
 /// The limit and the limiter's own parameters, checked against its [`Spec`].
@@ -87,6 +89,8 @@ pub enum ParamKind {
     OneOf(&'static [&'static str]),
     /// A whole number from 1; an empty default means "as the limit".
     Count,
+    /// A span of time, such as `200ms` or `0s`.
+    Span,
 }
 
 impl Settings {
@@ -109,6 +113,7 @@ impl Settings {
             let value = given.get(p.name).cloned().unwrap_or_else(|| p.default.to_owned());
             let fine = match p.kind {
                 ParamKind::OneOf(values) => values.contains(&value.as_str()),
+                ParamKind::Span => parse_millis(&value, p.name).is_ok(),
                 ParamKind::Count => {
                     (value.is_empty() && p.default.is_empty()) || value.parse::<Limit>().is_ok()
                 }
@@ -133,6 +138,11 @@ impl Settings {
         self.params.get(name).map_or("", String::as_str)
     }
 
+    /// A [`ParamKind::Span`].
+    pub fn span(&self, name: &str) -> std::time::Duration {
+        std::time::Duration::from_millis(parse_millis(self.param(name), name).unwrap_or(0))
+    }
+
     /// A [`ParamKind::Count`], or the limit where it was left empty.
     pub fn count_or_limit(&self, name: &str) -> Limit {
         self.param(name).parse().unwrap_or(self.limit)
@@ -149,6 +159,7 @@ impl Param {
         match self.kind {
             ParamKind::OneOf(values) => format!("one of {}", values.join(", ")),
             ParamKind::Count => "a whole number from 1".to_owned(),
+            ParamKind::Span => "a span such as 200ms".to_owned(),
         }
     }
 }

@@ -116,6 +116,10 @@ pub trait Store: Send + Sync {
     /// MULTI, the commands, EXEC: one round trip, applied as one. The replies of the commands.
     fn transaction(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>>;
 
+    /// Several commands in one round trip, each applied by itself: others may come between. The
+    /// replies of the commands; the first error, if one was refused.
+    fn pipeline(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>>;
+
     /// A script by EVALSHA; by EVAL, a second round trip, where the server does not know it.
     fn eval<'a>(
         &'a self,

@@ -131,14 +131,15 @@ async fn connect(drive: &Drive<'_>) -> anyhow::Result<Vec<Arc<dyn Store>>> {
 }
 
 fn build(drive: &Drive<'_>, stores: &[Arc<dyn Store>]) -> Vec<Arc<dyn Limiter>> {
-    let one = |store: &Arc<dyn Store>| {
+    let one = |(node, store): (u16, &Arc<dyn Store>)| {
         (drive.cell.spec.build)(Build {
             settings: drive.cell.settings.clone(),
             store: Arc::clone(store),
             clock: clock::system(),
+            node: NodeId(node),
         })
     };
-    stores.iter().map(one).collect()
+    (0..).zip(stores).map(one).collect()
 }
 
 /// A limiter that counts per node is preset on every node, any other once.

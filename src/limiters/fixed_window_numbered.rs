@@ -1,0 +1,87 @@
+//! The window's number is part of the key: INCR, and EXPIRE at the first hit.
+//!
+//! Windows begin at whole multiples of their length on the app's clock. A crash between the two
+//! commands leaks a key and blocks nobody: the next window has a key of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::common;
+use crate::model::contract::{Bound, Contract, DecidingClock, Denials};
+use crate::model::op::Decision;
+use crate::model::units::Cost;
+use crate::ports::BoxFuture;
+use crate::ports::clock::Clock;
+use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec, takes_all};
+use crate::ports::store::{Store, StoreError};
+
+pub static SPEC: Spec = Spec {
+    id: "L07",
+    name: "fixed-window-numbered",
+    summary: "fixed window: a counter per window, its number in the key",
+    sends: "INCRBY, PEXPIRE at the first hit (2 round trips), or both in one pipeline",
+    known: "exact; twice the limit passes at an edge; a crash leaks a key and blocks nobody",
+    params: &[Param {
+        name: "trips",
+        default: "two",
+        kind: ParamKind::OneOf(&["two", "one"]),
+        help: "PEXPIRE after the reply of the first hit, or with every INCRBY in one pipeline",
+    }],
+    needs_server: None,
+    check: takes_all,
+    contract,
+    build: |build| {
+        Arc::new(Numbered { settings: build.settings, store: build.store, clock: build.clock })
+    },
+};
+
+fn contract(settings: &Settings) -> Contract {
+    Contract {
+        bound: Bound::AlignedWindow { limit: settings.limit, window: settings.window },
+        clock: DecidingClock::App,
+        ..common::counter_contract(settings, Denials::Charged)
+    }
+}
+
+struct Numbered {
+    settings: Settings,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Numbered {
+    /// The key of the window that is open now, and the milliseconds it has left.
+    fn open_window(&self, key: &str) -> (String, u64) {
+        let length = self.settings.window.millis() as i64;
+        let now = self.clock.wall_us() / 1000;
+        (format!("{key}:{}", now.div_euclid(length)), (length - now.rem_euclid(length)) as u64)
+    }
+
+    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
+        let (key, left) = self.open_window(key);
+        let count = if self.settings.param("trips") == "one" {
+            let commands = vec![common::incr(&key, cost), common::expire(&self.settings, &key)];
+            common::first_int(&self.store.pipeline(commands).await?)?
+        } else {
+            let count = self.store.command(common::incr(&key, cost)).await?.expect_int()?;
+            if count == i64::from(cost.get()) {
+                self.store.command(common::expire(&self.settings, &key)).await?;
+            }
+            count
+        };
+        Ok(common::counted(&self.settings, count, Some(Duration::from_millis(left))))
+    }
+}
+
+impl Limiter for Numbered {
+    fn acquire<'a>(&'a self, key: &'a str, cost: Cost) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        Box::pin(self.decide(key, cost))
+    }
+
+    fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (key, _) = self.open_window(key);
+            common::preset_counter(&*self.store, &self.settings, &key, used).await
+        })
+    }
+}

@@ -1,0 +1,31 @@
+-- KEYS[1] a hash: parts (how full the bucket is), at (ms up to which it has leaked)
+-- ARGV[1] capacity · ARGV[2] leak per window · ARGV[3] window in ms · ARGV[4] cost · ARGV[5] now in
+-- ms, '' for TIME. One call is `window` parts and a millisecond leaks `leak` parts: whole numbers.
+-- Returns {allowed, remaining, wait in ms; -1 for never}.
+local capacity, leak, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local poured = tonumber(ARGV[4]) * window
+local now
+if ARGV[5] == '' then
+  local t = redis.call('TIME')
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+else
+  now = tonumber(ARGV[5])
+end
+local brim = capacity * window
+local state = redis.call('HMGET', KEYS[1], 'parts', 'at')
+local parts, at = tonumber(state[1]) or 0, tonumber(state[2]) or now
+if now > at then
+  parts = math.max(0, parts - (now - at) * leak)
+  at = now
+end
+if parts + poured > brim then
+  local wait = -1
+  if poured <= brim then
+    wait = math.ceil((parts + poured - brim) / leak)
+  end
+  return {0, math.floor((brim - parts) / window), wait}
+end
+parts = parts + poured
+redis.call('HSET', KEYS[1], 'parts', string.format('%.0f', parts), 'at', string.format('%.0f', at))
+redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil(parts / leak) + at - now))
+return {1, math.floor((brim - parts) / window), 0}
