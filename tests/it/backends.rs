@@ -1,17 +1,17 @@
 //! Both backends against real servers: every state of a server's life, and every way a run can end.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use rl_lab::backends::journal::{self, Header, Journal, Made};
 use rl_lab::backends::{self, gc, probe};
 use rl_lab::model::report::Honesty;
 use rl_lab::ports::backend::{Backend, BackendError, BackendOptions, ServerSpec};
+
+use crate::support::{engine_traces, on_both, usable};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -72,34 +72,6 @@ impl Run {
     }
 }
 
-async fn engine_traces(run: &str) -> Vec<String> {
-    let docker = bollard::Docker::connect_with_defaults().unwrap();
-    let label = HashMap::from([("label", vec![format!("rl-lab.run={run}")])]);
-    let options = ListContainersOptionsBuilder::new().all(true).filters(&label).build();
-    let containers = docker.list_containers(Some(options)).await.unwrap();
-    let options = ListNetworksOptionsBuilder::new().filters(&label).build();
-    let networks = docker.list_networks(Some(options)).await.unwrap();
-    let containers = containers.into_iter().map(|c| format!("container {:?}", c.names));
-    containers.chain(networks.into_iter().map(|n| format!("network {:?}", n.name))).collect()
-}
-
-/// Whether the backend can serve here. One that cannot is skipped, unless this is where all must.
-async fn usable(backend: &str) -> bool {
-    let found = backends::survey(&BackendOptions::default()).await;
-    let survey = found.into_iter().find(|s| s.name == backend).unwrap();
-    if survey.usable {
-        return true;
-    }
-    let required = std::env::var_os("RL_LAB_REQUIRE_ENGINES").is_some_and(|v| v == "1");
-    assert!(!required, "backend {backend} is required and not usable: {}", survey.detail);
-    let reason = match backend {
-        "docker" if survey.detail.starts_with("no Docker engine") => "no Docker engine answers",
-        _ => &survey.detail,
-    };
-    println!("skipped: {reason}");
-    false
-}
-
 fn spec(name: &str) -> ServerSpec {
     ServerSpec { name: name.to_owned(), ..Default::default() }
 }
@@ -110,20 +82,6 @@ fn with(name: &str, key: &str, value: &str) -> ServerSpec {
 
 async fn ping(address: SocketAddr) -> Result<(), String> {
     probe::ping(address, SECOND / 3).await
-}
-
-/// Makes one test per backend out of a function that takes its name.
-macro_rules! on_both {
-    ($($test:ident)*) => { $(mod $test {
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn local() {
-            if super::usable("local").await { super::scenarios::$test("local").await }
-        }
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn docker() {
-            if super::usable("docker").await { super::scenarios::$test("docker").await }
-        }
-    })* };
 }
 
 on_both! {
@@ -137,7 +95,7 @@ on_both! {
     a_lab_that_is_killed_is_healed_by_gc
 }
 
-mod scenarios {
+mod cases {
     use super::*;
 
     pub async fn a_server_lives_freezes_dies_and_returns(backend: &str) {

@@ -1,1 +1,7 @@
+//! The lab from outside: one binary for all integration tests, so that they link once.
+
 mod backends;
+mod layers;
+mod lifecycle;
+mod race;
+mod support;
