@@ -226,7 +226,8 @@ impl Run<'_> {
             } else {
                 let rounds = plan.scenario.workload.rounds.get();
                 let progress = self.progress;
-                drive::drive(Drive {
+                let round_done = |done| progress.round(done + 1, rounds);
+                let driving = drive::drive(Drive {
                     plan,
                     cell,
                     address,
@@ -234,13 +235,17 @@ impl Run<'_> {
                     seed: self.request.seed,
                     recorder: &self.recorder,
                     hook: None,
-                    round_done: &|done| progress.round(done + 1, rounds),
-                })
-                .await
+                    round_done: &round_done,
+                });
+                match AssertUnwindSafe(driving).catch_unwind().await {
+                    Ok(driven) => driven.map_err(environment),
+                    Err(panic) => Err(Halt::Broken(panic_text(&*panic))),
+                }
             };
-            let honesty = *driven.as_ref().unwrap_or(&report::CellHonesty::default());
+            // A panic too leaves the rounds before it behind, and they count.
+            let honesty = driven.as_ref().copied().unwrap_or_default();
             self.judge(plan, &label, backend.name(), honesty);
-            driven.map_err(environment)?;
+            driven?;
             if self.request.stop.stopped() {
                 return Err(Halt::Interrupted);
             }
@@ -258,12 +263,15 @@ impl Run<'_> {
         let ground = &mut self.report.honesty;
         ground.clock_step_ms = ground.clock_step_ms.max(step as f64 / 1e6);
         let judged = judge::judge(&cell, &plan.replay(label, backend));
-        self.progress.cell_done(&judged);
         self.report.cells.push(judged);
         if let Some(folder) = &self.folder
             && let Err(error) = folder.write(&self.report)
         {
             self.progress.warn(&error);
+        }
+        // Last, so that whoever is told cannot lose it.
+        if let Some(judged) = self.report.cells.last() {
+            self.progress.cell_done(judged);
         }
     }
 
