@@ -255,13 +255,9 @@ impl Run<'_> {
 
     /// Judges the cell that was just driven, and writes everything known so far.
     fn judge(&mut self, plan: &Plan, label: &str, backend: &str, honesty: report::CellHonesty) {
-        let Some(mut cell) = self.recorder.take_cell(honesty) else { return };
-        if let Some(honesty) = &mut cell.honesty {
-            honesty.overlap = cell.rounds.iter().map(history::Round::overlap).max().unwrap_or(0);
-        }
-        let step = cell.rounds.iter().map(|r| r.clock_step_ns.abs()).max().unwrap_or(0);
+        let Some(cell) = self.recorder.take_cell(honesty) else { return };
         let ground = &mut self.report.honesty;
-        ground.clock_step_ms = ground.clock_step_ms.max(step as f64 / 1e6);
+        ground.clock_step_ms = ground.clock_step_ms.max(judge::clock_step_ms(&cell));
         let judged = judge::judge(&cell, &plan.replay(label, backend));
         self.report.cells.push(judged);
         if let Some(folder) = &self.folder
