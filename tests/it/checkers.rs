@@ -134,7 +134,7 @@ async fn analyze_judges_a_finished_run_as_the_run_did() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_of_a_living_node_is_not_convicted() {
-    let Some(server) = crate::limiters::Ground::start("lives").await else { return };
+    let Some(server) = crate::ground::Ground::start("lives").await else { return };
     let cell = drive_one_call(server.address, "incr-then-expire", None).await;
     let report = judge::judge(&cell, "");
     assert_eq!(crate::support::check(&report, "every-key-expires").verdict, Pass);

@@ -3,8 +3,11 @@
 mod backends;
 mod checkers;
 mod errors;
+mod ground;
+mod imports;
 mod layers;
 mod lifecycle;
 mod limiters;
+mod models;
 mod race;
 mod support;

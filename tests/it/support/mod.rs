@@ -1,16 +1,20 @@
 //! What the tests share: the real binary in a folder of its own, and what a run may leave behind.
 
-use std::collections::HashMap;
+mod call;
+mod traces;
+
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use rl_lab::backends;
 use rl_lab::backends::journal;
 use rl_lab::model::report::{CellReport, CheckReport, Report};
 use rl_lab::ports::backend::BackendOptions;
+
+pub use call::{Done, Living};
+pub use traces::{engine_traces, processes_that_name, run_id};
 
 /// What names this machine's engine and servers; every other variable stays outside.
 const KEPT: [&str; 6] =
@@ -94,7 +98,7 @@ impl Lab {
     pub fn start(&self, args: &[&str]) -> Living {
         let mut command = self.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Living { child: Some(child) }
+        Living::new(child)
     }
 
     /// The folders of the runs so far, oldest first.
@@ -128,39 +132,6 @@ impl Lab {
     }
 }
 
-/// The id in the first line of a run's history.
-pub fn run_id(folder: &Path) -> String {
-    let text = std::fs::read_to_string(folder.join("history.jsonl")).unwrap();
-    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    first["id"].as_str().unwrap().to_owned()
-}
-
-/// The processes with this path in their command line: a local server names its data folder.
-pub fn processes_that_name(path: &Path) -> Vec<String> {
-    let path = path.to_str().unwrap();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let args = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let args = String::from_utf8_lossy(&args).replace('\0', " ");
-        if args.contains(path) {
-            found.push(format!("process {}: {args}", entry.path().display()));
-        }
-    }
-    found
-}
-
-/// What the engine has under a run's label.
-pub async fn engine_traces(run: &str) -> Vec<String> {
-    let docker = bollard::Docker::connect_with_defaults().unwrap();
-    let label = HashMap::from([("label", vec![format!("rl-lab.run={run}")])]);
-    let options = ListContainersOptionsBuilder::new().all(true).filters(&label).build();
-    let containers = docker.list_containers(Some(options)).await.unwrap();
-    let options = ListNetworksOptionsBuilder::new().filters(&label).build();
-    let networks = docker.list_networks(Some(options)).await.unwrap();
-    let containers = containers.into_iter().map(|c| format!("container {:?}", c.names));
-    containers.chain(networks.into_iter().map(|n| format!("network {:?}", n.name))).collect()
-}
-
 /// Whether the backend can serve here. One that cannot is skipped, unless this is where all must.
 pub async fn usable(backend: &str) -> bool {
     let found = backends::survey(&BackendOptions::default()).await;
@@ -192,82 +163,6 @@ macro_rules! on_both {
     })* };
 }
 pub(crate) use on_both;
-
-/// How a call of the lab ended.
-#[derive(Debug)]
-pub struct Done {
-    status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl From<Output> for Done {
-    fn from(output: Output) -> Self {
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the lab writes UTF-8");
-        Self { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
-    }
-}
-
-impl Done {
-    #[track_caller]
-    pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.status.code(), Some(code), "{}\n{}\n{}", self.status, self.stdout, self.stderr);
-        self
-    }
-
-    #[track_caller]
-    pub fn says(self, parts: &[&str]) -> Self {
-        for part in parts {
-            assert!(self.stderr.contains(part), "stderr lacks {part:?}:\n{}", self.stderr);
-        }
-        self
-    }
-
-    #[track_caller]
-    pub fn prints(self, parts: &[&str]) -> Self {
-        for part in parts {
-            assert!(self.stdout.contains(part), "stdout lacks {part:?}:\n{}", self.stdout);
-        }
-        self
-    }
-
-    /// stdout as the one JSON document it must be.
-    #[track_caller]
-    pub fn report(&self) -> Report {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|e| panic!("{e} in:\n{}{}", self.stdout, self.stderr))
-    }
-}
-
-/// A lab that runs. Ended with the test, however that ends.
-pub struct Living {
-    child: Option<Child>,
-}
-
-impl Living {
-    pub fn signal(&self, signal: i32) {
-        let pid = self.child.as_ref().unwrap().id().cast_signed();
-        // SAFETY: kill(2) touches no memory; the child is ours and not reaped yet, so is its pid.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
-    }
-
-    pub fn is_running(&mut self) -> bool {
-        self.child.as_mut().unwrap().try_wait().unwrap().is_none()
-    }
-
-    pub fn wait(mut self) -> Done {
-        Done::from(self.child.take().unwrap().wait_with_output().unwrap())
-    }
-}
-
-impl Drop for Living {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
 
 /// Waits for a state, generously: 60 s.
 pub async fn until<T>(what: &str, mut state: impl FnMut() -> Option<T>) -> T {
