@@ -43,15 +43,14 @@ pub fn man(matches: &ArgMatches) -> Answer {
         }
     };
     let mut roff = Vec::new();
-    clap_mangen::Man::new(page).render(&mut roff).map_err(|e| Refusal {
-        exit: Exit::Broken,
-        message: format!("the manual page cannot be made: {e}"),
-    })?;
+    clap_mangen::Man::new(page)
+        .render(&mut roff)
+        .map_err(|e| Refusal::new(Exit::Broken, format!("the manual page cannot be made: {e}")))?;
     print(&roff)
 }
 
 fn whole() -> Result<Command, Refusal> {
-    super::command().map_err(|message| Refusal { exit: Exit::Broken, message })
+    super::command().map_err(|message| Refusal::new(Exit::Broken, message))
 }
 
 fn print(bytes: &[u8]) -> Answer {

@@ -95,11 +95,16 @@ impl GcraLua {
 
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
         // More than a burst can never have been admitted: the TAT is at most that far ahead.
-        let used = used.clamp(1, burst(&self.settings).get());
+        let used = used.min(burst(&self.settings).get());
         let ahead = interval_us(self.settings.limit, self.settings.window) * used;
         let tat = self.clock.wall_us().saturating_add(i64::try_from(ahead).unwrap_or(i64::MAX / 2));
-        let set = Command::new("SET").arg(key).arg(tat).arg("PX").arg(ahead.div_ceil(1000));
-        self.store.command(set).await.map(|_| ())
+        let command = if used == 0 {
+            // A TAT that is not ahead is no TAT at all, and would have no time to live.
+            Command::new("DEL").arg(key)
+        } else {
+            Command::new("SET").arg(key).arg(tat).arg("PX").arg(ahead.div_ceil(1000))
+        };
+        self.store.command(command).await.map(|_| ())
     }
 }
 

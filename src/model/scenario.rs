@@ -229,6 +229,15 @@ pub struct ScenarioError {
     pub message: String,
 }
 
+impl ScenarioError {
+    /// Points at the first of the needles that the file has, or at its beginning.
+    pub fn at(file: &str, text: &str, needles: &[&str], message: String) -> Self {
+        let offset = needles.iter().find_map(|needle| text.find(needle)).unwrap_or(0);
+        let (line, column) = position(text, offset);
+        Self { file: file.to_owned(), line, column, message }
+    }
+}
+
 impl Scenario {
     /// Reads and validates a scenario. `file` is only used in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
@@ -236,10 +245,9 @@ impl Scenario {
             let (line, column) = position(text, error.span().map_or(0, |s| s.start));
             ScenarioError { file: file.to_owned(), line, column, message: with_hint(error.message()) }
         })?;
-        scenario.validate().map_err(|(needle, message)| {
-            let (line, column) = position(text, text.find(&needle).unwrap_or(0));
-            ScenarioError { file: file.to_owned(), line, column, message }
-        })?;
+        scenario
+            .validate()
+            .map_err(|(needle, message)| ScenarioError::at(file, text, &[&needle], message))?;
         Ok(scenario)
     }
 

@@ -8,7 +8,7 @@ use super::exit::{self, Exit};
 use super::judge;
 use super::plan::shell_words;
 use crate::model::history::{Builder, History};
-use crate::model::report::{self, Report};
+use crate::model::report::{self, Honesty, Report};
 use crate::model::verdict::Verdict;
 
 /// The history a user means: a file, a run's folder, or the name of one below `out`.
@@ -41,6 +41,7 @@ pub fn report(history: &History) -> Report {
     let replay = shell_words(&history.header.command);
     let cells: Vec<_> = history.cells.iter().map(|c| judge::judge(c, &replay)).collect();
     let (exit, verdict) = exit::of_cells(&cells);
+    let clock_step_ms = history.cells.iter().map(judge::clock_step_ms).fold(0.0, f64::max);
     let error = (!history.ended).then(|| "the run was cut short; this is what it had recorded".to_owned());
     // A run that was cut short may have planned more: what it did not get to is not a pass.
     let (exit, verdict) = if history.ended {
@@ -60,7 +61,7 @@ pub fn report(history: &History) -> Report {
         seed: history.header.seed,
         command: history.header.command.clone(),
         out: None,
-        honesty: history.ground.clone(),
+        honesty: Honesty { clock_step_ms, ..history.ground.clone() },
         scenarios: history.scenarios.clone(),
         cells,
     }

@@ -226,7 +226,8 @@ impl Run<'_> {
             } else {
                 let rounds = plan.scenario.workload.rounds.get();
                 let progress = self.progress;
-                drive::drive(Drive {
+                let round_done = |done| progress.round(done, rounds);
+                let driving = drive::drive(Drive {
                     plan,
                     cell,
                     address,
@@ -234,13 +235,17 @@ impl Run<'_> {
                     seed: self.request.seed,
                     recorder: &self.recorder,
                     hook: None,
-                    round_done: &|done| progress.round(done, rounds),
-                })
-                .await
+                    round_done: &round_done,
+                });
+                match AssertUnwindSafe(driving).catch_unwind().await {
+                    Ok(driven) => driven.map_err(environment),
+                    Err(panic) => Err(Halt::Broken(panic_text(&*panic))),
+                }
             };
-            let honesty = *driven.as_ref().unwrap_or(&report::CellHonesty::default());
+            // A panic too leaves the rounds before it behind, and they count.
+            let honesty = driven.as_ref().copied().unwrap_or_default();
             self.judge(plan, &label, backend.name(), honesty);
-            driven.map_err(environment)?;
+            driven?;
             if self.request.stop.stopped() {
                 return Err(Halt::Interrupted);
             }
@@ -250,20 +255,19 @@ impl Run<'_> {
 
     /// Judges the cell that was just driven, and writes everything known so far.
     fn judge(&mut self, plan: &Plan, label: &str, backend: &str, honesty: report::CellHonesty) {
-        let Some(mut cell) = self.recorder.take_cell(honesty) else { return };
-        if let Some(honesty) = &mut cell.honesty {
-            honesty.overlap = cell.rounds.iter().map(history::Round::overlap).max().unwrap_or(0);
-        }
-        let step = cell.rounds.iter().map(|r| r.clock_step_ns.abs()).max().unwrap_or(0);
+        let Some(cell) = self.recorder.take_cell(honesty) else { return };
         let ground = &mut self.report.honesty;
-        ground.clock_step_ms = ground.clock_step_ms.max(step as f64 / 1e6);
+        ground.clock_step_ms = ground.clock_step_ms.max(judge::clock_step_ms(&cell));
         let judged = judge::judge(&cell, &plan.replay(label, backend));
-        self.progress.cell_done(&judged);
         self.report.cells.push(judged);
         if let Some(folder) = &self.folder
             && let Err(error) = folder.write(&self.report)
         {
             self.progress.warn(&error);
+        }
+        // Last, so that whoever is told cannot lose it.
+        if let Some(judged) = self.report.cells.last() {
+            self.progress.cell_done(judged);
         }
     }
 

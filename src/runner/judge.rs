@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::checkers;
 use crate::model::history::{Cell, PlannedCheck, Round};
 use crate::model::op::Outcome;
-use crate::model::report::{CellReport, CheckReport, RoundCounts};
+use crate::model::report::{CellHonesty, CellReport, CheckReport, RoundCounts};
 use crate::model::verdict::{Finding, Verdict, standing};
 
 /// Judges a cell. `replay` is the command that shows a failure again.
@@ -29,9 +29,20 @@ pub fn judge(cell: &Cell, replay: &str) -> CellReport {
         contract: header.contract.clone(),
         rounds: cell.rounds.iter().map(counts).collect(),
         checks: header.checks.iter().map(|c| check(cell, c, replay)).collect(),
-        honesty: cell.honesty.unwrap_or_default(),
+        honesty: honesty(cell),
         errors,
     }
+}
+
+/// As it was driven, with what only the whole record shows.
+fn honesty(cell: &Cell) -> CellHonesty {
+    let overlap = cell.rounds.iter().map(Round::overlap).max().unwrap_or(0);
+    CellHonesty { overlap, ..cell.honesty.unwrap_or_default() }
+}
+
+/// The largest step of the wall clock in a round.
+pub fn clock_step_ms(cell: &Cell) -> f64 {
+    cell.rounds.iter().map(|r| r.clock_step_ns.abs()).max().unwrap_or(0) as f64 / 1e6
 }
 
 fn counts(round: &Round) -> RoundCounts {

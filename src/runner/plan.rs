@@ -7,7 +7,7 @@ use crate::clients;
 use crate::limiters;
 use crate::model::history::PlannedCheck;
 use crate::model::report::ScenarioSummary;
-use crate::model::scenario::{LimiterRef, Scenario};
+use crate::model::scenario::{LimitPlan, LimiterRef, Scenario};
 use crate::model::units::{Limit, Seed, Window};
 use crate::ports::limiter::{Settings, Spec};
 use crate::topologies;
@@ -55,20 +55,17 @@ pub struct CellPlan {
 
 /// Applies the changes and looks every name up. The error is the user's to mend.
 pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, String> {
-    let Named { name, call, scenario: written } = named;
-    let mut scenario = written.clone();
+    known(&named)?;
+    let mut scenario = named.scenario.clone();
     changes.apply(&mut scenario);
     scenario.workload.validate()?;
-    for check in &scenario.checks {
-        checkers::find(check).map_err(|e| format!("scenario '{name}': {e}"))?;
-    }
-    topologies::find(&scenario.topology.kind).map_err(|e| format!("scenario '{name}': {e}"))?;
     // The choice of limiters is not a change of the experiment: expectations still hold.
-    let as_written = scenario == written && !changes.strict;
+    let as_written = scenario == named.scenario && !changes.strict;
     let mut cells = Vec::new();
     for (limiter, client) in chosen(&scenario, changes)? {
         cells.push(cell(&scenario, limiter, client.as_deref(), as_written)?);
     }
+    let Named { name, call, .. } = named;
     let summary = ScenarioSummary {
         name: name.clone(),
         title: scenario.title.clone(),
@@ -91,6 +88,27 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     };
     let call = call.into_iter().chain(changes.to_args()).chain(["--seed".to_owned(), seed.to_string()]);
     Ok(Plan { name, call: call.collect(), summary, cells, scenario })
+}
+
+/// Whether every name in the file means something; if not, where it stands.
+fn known(named: &Named) -> Result<(), String> {
+    let written = &named.scenario;
+    for check in &written.checks {
+        checkers::find(check).map_err(|e| named.objection(check, e))?;
+    }
+    let kind = &written.topology.kind;
+    topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    for variant in &written.variants {
+        let label = variant.limiter.to_string();
+        let spec = limiters::find(&variant.limiter.name).map_err(|e| named.objection(&label, e))?;
+        let LimitPlan { limit, window } = written.limit;
+        Settings::new(spec, limit, window, &variant.limiter.params)
+            .map_err(|e| named.objection(&label, e))?;
+        if let Some(client) = &variant.client {
+            clients::find(client).map_err(|e| named.objection(client, e))?;
+        }
+    }
+    Ok(())
 }
 
 /// The limiters that run, each with its client: the scenario's, or those the user named.

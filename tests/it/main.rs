@@ -1,4 +1,14 @@
-//! One integration binary: real servers, the real command.
+//! The lab from outside: one binary for all integration tests, so that they link once.
 
 mod backends;
+mod checkers;
 mod docs;
+mod errors;
+mod ground;
+mod imports;
+mod layers;
+mod lifecycle;
+mod limiters;
+mod models;
+mod race;
+mod support;
