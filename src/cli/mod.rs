@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
         Err(Refusal::new(Exit::Broken, what))
     });
     let exit = answer.unwrap_or_else(|refusal| {
-        eprintln!("rl-lab: {}", refusal.message);
+        output::tell(&format!("rl-lab: {}", refusal.message));
         refusal.print_json();
         refusal.exit
     });

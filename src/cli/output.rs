@@ -1,4 +1,4 @@
-//! stdout, and how it is to be written to.
+//! stdout and stderr, and how they are to be written to.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,11 @@ pub fn print(text: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes a line to stderr. Nobody may be there to read it, and the run goes on all the same.
+pub fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Prints a report in one of the formats.

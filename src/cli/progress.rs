@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::flags::Volume;
+use super::output;
 use crate::model::report::CellReport;
 use crate::runner::execute::Progress;
 use crate::runner::plan::Plan;
@@ -29,8 +30,8 @@ impl Stderr {
 
     fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| output::tell(text)),
+            None => output::tell(text),
         }
     }
 }

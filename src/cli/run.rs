@@ -36,7 +36,7 @@ fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) 
         return dry_run(&flags, seed, &plans);
     }
     if flags.volume() != Volume::Quiet {
-        eprintln!("seed: {seed}");
+        output::tell(&format!("seed: {seed}"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -45,7 +45,7 @@ fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) 
         .map_err(|e| Refusal::environment(format!("cannot start the runtime: {e}")))?;
     let report = runtime.block_on(live(&flags, seed, plans))?;
     if let Some(error) = &report.error {
-        eprintln!("rl-lab: {error}");
+        output::tell(&format!("rl-lab: {error}"));
     }
     output::report(&report, flags.format().name()).map_err(Refusal::environment)?;
     Ok(exit_of(&report))

@@ -194,6 +194,25 @@ async fn a_reader_that_goes_away_is_no_crash() {
 }
 
 #[tokio::test]
+async fn a_run_whose_chatter_nobody_can_read_goes_on() {
+    if !usable("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut gone = lab.program("true").stdin(Stdio::piped()).spawn().unwrap();
+    let pipe = gone.stdin.take().unwrap();
+    gone.wait().unwrap();
+    for stderr in [Stdio::from(full()), Stdio::from(pipe)] {
+        let done = lab.command(&short(&["--format", "json", "-v"])).stderr(stderr).output().unwrap();
+        assert_eq!(Done::from(done).exits(0).report().cells[0].rounds[4].admitted, 10);
+    }
+    let bad = lab.command(&["raec"]).stderr(full()).output().unwrap();
+    Done::from(bad).exits(2);
+    lab.assert_nothing_is_left("local").await;
+}
+
+#[tokio::test]
 async fn a_pipe_gets_no_escape_codes() {
     if !usable("local").await {
         return;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rl_lab::backends::journal;
 use rl_lab::model::history::Event;
 use rl_lab::model::report::{CellReport, Report};
 use rl_lab::model::units::Seed;
@@ -19,6 +20,7 @@ on_both! {
     a_run_that_ends_by_itself_leaves_nothing
     ctrl_c_keeps_what_was_measured_and_leaves_nothing
     sigterm_keeps_what_was_measured_and_leaves_nothing
+    a_run_stopped_while_its_ground_is_made_leaves_nothing
     a_panic_is_reported_as_the_labs_own_and_leaves_nothing
     a_server_that_starts_too_slowly_leaves_nothing
     a_killed_run_is_read_and_removed_and_a_living_one_untouched
@@ -85,6 +87,25 @@ mod cases {
 
     pub async fn sigterm_keeps_what_was_measured_and_leaves_nothing(backend: &str) {
         assert_stopped_by(libc::SIGTERM, 143, backend).await;
+    }
+
+    pub async fn a_run_stopped_while_its_ground_is_made_leaves_nothing(backend: &str) {
+        let lab = Lab::new();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].repeat(2) {
+            let living = lab.start(&long_run(backend, &[]));
+            // Journalled, so being made right now: the network, or the servers' folder.
+            let begun = || {
+                let texts = journal::all_in(&lab.state()).into_iter().map(std::fs::read_to_string);
+                texts.flatten().any(|text| text.contains("\"made\"")).then_some(())
+            };
+            until("something in the journal", begun).await;
+            living.signal(signal);
+            let report = living.wait().exits(128 + signal).report();
+            assert!(!report.passed && report.verdict == Verdict::Unknown);
+        }
+        // An engine may finish late what nobody waits for.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        lab.assert_nothing_is_left(backend).await;
     }
 
     pub async fn a_panic_is_reported_as_the_labs_own_and_leaves_nothing(backend: &str) {
