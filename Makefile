@@ -15,7 +15,7 @@ help:
 
 # A build that has nothing to do takes a tenth of a second: the second demo starts at once.
 build:
-	@$(CARGO) build --release --quiet
+	@$(CARGO) build --release
 
 demo: build
 	@scripts/setup demo

@@ -63,13 +63,15 @@ fn evidence(cell: &Cell, bound: &Bound, tried: u32, most: u64, overlap: usize) -
             .unwrap_or(0);
         let burst = bound.burst().unwrap_or(0);
         if cell.header.concurrent && overlap < 2 && decided > burst {
-            return Finding::unknown("no two calls overlapped, so no race was tried");
+            return Finding::unknown(
+                "no two calls were open at once, so a race could not show; more in flight would tell",
+            );
         }
         return Finding::unknown(format!(
             "the bound was never put to the test: at most {decided} calls of a round were decided, and {burst} may pass"
         ));
     }
-    let mut because = format!("0 of {tried} rounds over; at most {most} admitted ({})", bound.in_words());
+    let mut because = format!("0 of {tried} rounds over; at most {most} counted ({})", bound.in_words());
     if decides_alone(cell) {
         because.push_str("; it decides without a store, so no call can come between");
     } else if cell.header.concurrent {
@@ -200,6 +202,10 @@ fn witness(
         );
     }
     let _ = write!(text, "; admitted ops: {}", ids(&calls));
+    let whole: u64 = ops.iter().filter(|o| o.op.is_some()).map(|o| o.cost).sum();
+    if whole > found.admitted - before {
+        let _ = write!(text, "; in the whole round {whole} were admitted");
+    }
     if rounds > 1 {
         let _ = write!(text, "; so in {convicted} of {rounds} rounds");
     }

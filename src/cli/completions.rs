@@ -28,7 +28,10 @@ pub fn main(matches: &ArgMatches) -> Answer {
     if let Some(shell) = matches.get_one::<Shell>("shell") {
         generate(*shell, &mut whole, "rl-lab", &mut script);
     }
-    print(&script)
+    let script = String::from_utf8_lossy(&script);
+    // clap_complete spells a hyphenated name in two ways in its bash script, and the cases of the
+    // subcommands are never reached (clap issue 6421).
+    print(script.replace("rl__subcmd__lab", "rl__lab").as_bytes())
 }
 
 pub fn man(matches: &ArgMatches) -> Answer {

@@ -104,6 +104,12 @@ fn section(kind: &str, entries: &[Value]) -> String {
         let line = format!("  {id}{:width$}  {}", text(e, "name"), text(e, "summary"));
         out.push_str(line.trim_end());
         out.push('\n');
+        for field in ["sends", "known"] {
+            let told = text(e, field);
+            if !told.is_empty() {
+                out.push_str(&format!("         {field}: {told}\n"));
+            }
+        }
         let params = e.get("params").and_then(Value::as_array).into_iter().flatten();
         for p in params {
             let default = text(p, "default");

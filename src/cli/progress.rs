@@ -59,7 +59,7 @@ impl Progress for Stderr {
         if let Some(bar) = &self.bar {
             bar.set_length(u64::from(plan.scenario.workload.rounds.get()));
             bar.set_position(0);
-            bar.set_prefix(format!("{} {number}/{of}", plan.name));
+            bar.set_prefix(format!("{} · limiter {number} of {of}:", plan.name));
             bar.set_message(limiter.to_owned());
         }
     }

@@ -43,6 +43,7 @@ impl Refusal {
             passed: false,
             verdict: Verdict::Unknown,
             exit: self.exit.code(),
+            finished: false,
             error: Some(self.message.clone()),
             run: String::new(),
             lab: env!("CARGO_PKG_VERSION").to_owned(),

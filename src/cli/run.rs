@@ -48,7 +48,7 @@ fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) 
         output::tell(&format!("rl-lab: {error}"));
     }
     output::report(&report, flags.format().name()).map_err(Refusal::environment)?;
-    Ok(exit_of(&report))
+    Ok(Exit::of_code(report.exit))
 }
 
 fn plans(
@@ -78,12 +78,6 @@ async fn live(flags: &RunFlags, seed: Seed, plans: Vec<Plan>) -> Result<Report, 
         let what = "the lab itself broke outside of a run; `rl-lab gc` removes what may be left";
         Refusal::new(Exit::Broken, what).of(seed)
     })
-}
-
-fn exit_of(report: &Report) -> Exit {
-    let known =
-        [Exit::Ok, Exit::Failed, Exit::Usage, Exit::Environment, Exit::Unknown, Exit::Cleanup, Exit::Broken];
-    known.into_iter().find(|e| e.code() == report.exit).unwrap_or(Exit::Interrupted(report.exit))
 }
 
 /// The plan, with nothing started.

@@ -88,9 +88,11 @@ pub enum Event {
     CellEnd {
         honesty: CellHonesty,
     },
-    /// The run came to its end by itself.
+    /// The run came to its end: with this exit code by its own account, and with what went wrong.
     End {
-        status: String,
+        exit: u8,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     },
 }
 
@@ -128,6 +130,9 @@ pub struct CellHeader {
     /// Why the cell was not driven at all, such as a server too old for the limiter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
+    /// The command that shows this cell again.
+    #[serde(default)]
+    pub replay: String,
     pub contract: Contract,
     pub requirement: Option<Requirement>,
     /// The checks to make, with what the scenario expects of them.
@@ -233,8 +238,8 @@ pub struct History {
     pub ground: Honesty,
     pub scenarios: Vec<ScenarioSummary>,
     pub cells: Vec<Cell>,
-    /// Whether the run ended by itself; `false` after a crash or an interrupt.
-    pub ended: bool,
+    /// How the run ended by its own account, `None` if it was killed: exit code and error.
+    pub ended: Option<(u8, Option<String>)>,
 }
 
 /// Why a history cannot be read.
@@ -257,7 +262,7 @@ pub struct Builder {
     ground: Honesty,
     scenarios: Vec<ScenarioSummary>,
     cells: Vec<Cell>,
-    ended: bool,
+    ended: Option<(u8, Option<String>)>,
     line: usize,
     /// A line that did not parse: forgiven if it turns out to be the last.
     broken: Option<HistoryError>,
@@ -303,8 +308,8 @@ impl Builder {
                 self.header = Some(header);
                 return Ok(());
             }
-            Event::End { .. } => {
-                self.ended = true;
+            Event::End { exit, error } => {
+                self.ended = Some((exit, error));
                 return Ok(());
             }
             Event::Ground { honesty } => {
@@ -452,7 +457,7 @@ mod tests {
         let mut b = Builder::default();
         b.line(head).unwrap();
         b.line(r#"{"type":"rou"#).unwrap();
-        assert!(!b.finish().unwrap().ended);
+        assert_eq!(b.finish().unwrap().ended, None);
         let mut b = Builder::default();
         b.line(head).unwrap();
         b.line("garbage").unwrap();

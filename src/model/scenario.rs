@@ -287,7 +287,19 @@ impl Scenario {
                 ));
             }
         }
-        self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))
+        self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))?;
+        self.preset_fits().map_err(|message| ("preset".to_owned(), message))
+    }
+
+    /// More than the limit cannot have been used before.
+    pub fn preset_fits(&self) -> Result<(), String> {
+        let (preset, limit) = (self.workload.preset, self.limit.limit);
+        if preset > limit.get() {
+            return Err(format!(
+                "preset = {preset} is more than the limit of {limit}: that much cannot be used"
+            ));
+        }
+        Ok(())
     }
 
     /// The verdict expected of a variant under a check.
@@ -332,7 +344,7 @@ impl WorkloadPlan {
             "{} of {} calls, {} in flight over {} connections from {} node{}, {} round{}",
             self.shape.name(),
             self.requests,
-            self.in_flight,
+            self.in_flight.min(self.requests),
             self.connections,
             self.nodes,
             plural(self.nodes),

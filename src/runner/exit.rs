@@ -37,6 +37,20 @@ impl Exit {
         }
     }
 
+    /// The exit that a code stands for.
+    pub fn of_code(code: u8) -> Self {
+        let known = [
+            Self::Ok,
+            Self::Failed,
+            Self::Usage,
+            Self::Environment,
+            Self::Unknown,
+            Self::Cleanup,
+            Self::Broken,
+        ];
+        known.into_iter().find(|e| e.code() == code).unwrap_or(Self::Interrupted(code))
+    }
+
     /// The one of two that wins.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -9,8 +9,8 @@ use crate::model::op::Outcome;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, RoundCounts};
 use crate::model::verdict::{Finding, Verdict, standing};
 
-/// Judges a cell. `replay` is the command that shows a failure again.
-pub fn judge(cell: &Cell, replay: &str) -> CellReport {
+/// Judges a cell.
+pub fn judge(cell: &Cell) -> CellReport {
     let header = &cell.header;
     let mut errors = BTreeMap::new();
     for (text, count) in cell.rounds.iter().flat_map(|r| &r.errors) {
@@ -28,7 +28,7 @@ pub fn judge(cell: &Cell, replay: &str) -> CellReport {
         limit: header.limit,
         contract: header.contract.clone(),
         rounds: cell.rounds.iter().map(counts).collect(),
-        checks: header.checks.iter().map(|c| check(cell, c, replay)).collect(),
+        checks: header.checks.iter().map(|c| check(cell, c)).collect(),
         honesty: honesty(cell),
         errors,
     }
@@ -56,7 +56,7 @@ fn counts(round: &Round) -> RoundCounts {
     }
 }
 
-fn check(cell: &Cell, planned: &PlannedCheck, replay: &str) -> CheckReport {
+fn check(cell: &Cell, planned: &PlannedCheck) -> CheckReport {
     let Finding { verdict, because } = finding(cell, &planned.check);
     let failed = verdict == Verdict::Fail;
     CheckReport {
@@ -66,7 +66,7 @@ fn check(cell: &Cell, planned: &PlannedCheck, replay: &str) -> CheckReport {
         outcome: standing(verdict, planned.expected),
         witness: failed.then(|| because.clone()),
         why: (!failed).then_some(because),
-        replay: failed.then(|| replay.to_owned()),
+        replay: failed.then(|| cell.header.replay.clone()).filter(|r| !r.is_empty()),
     }
 }
 

@@ -24,10 +24,7 @@ impl RunFolder {
             let suffix = if n == 1 { String::new() } else { format!("-{n}") };
             let path = base.join(format!("{time}-{scenario}-{seed}{suffix}"));
             match std::fs::create_dir(&path) {
-                Ok(()) => {
-                    point_latest(base, &path);
-                    return Ok(Self { path });
-                }
+                Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -46,6 +43,12 @@ impl RunFolder {
     /// Writes every format's file. Called after each cell, so that what was measured is kept
     /// whatever happens next.
     pub fn write(&self, report: &Report) -> Result<(), String> {
+        // A run that measured nothing is not what the next `analyze` means.
+        if let Some(base) = self.path.parent()
+            && !report.cells.is_empty()
+        {
+            point_latest(base, &self.path);
+        }
         for format in formats::ALL {
             let text = format.render(report, Look::PLAIN).map_err(|e| format!("{}: {e}", format.file()))?;
             replace(&self.path, format.file(), text.as_bytes())

@@ -136,7 +136,7 @@ async fn analyze_judges_a_finished_run_as_the_run_did() {
 async fn a_call_of_a_living_node_is_not_convicted() {
     let Some(server) = crate::ground::Ground::start("lives").await else { return };
     let cell = drive_one_call(server.address, "incr-then-expire", None).await;
-    let report = judge::judge(&cell, "");
+    let report = judge::judge(&cell);
     assert_eq!(crate::support::check(&report, "every-key-expires").verdict, Pass);
     server.end().await;
 }
@@ -178,6 +178,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         rounds: 1,
         concurrent: plan.concurrent(),
         not_run: None,
+        replay: String::new(),
         contract: (cell.spec.contract)(&cell.settings),
         requirement: None,
         checks: checkers::ALL
@@ -204,7 +205,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
 /// The check fails, and its witness has these parts.
 #[track_caller]
 pub fn assert_convicted(cell: &Cell, name: &str, parts: &[&str]) {
-    let report = judge::judge(cell, "rl-lab …");
+    let report = judge::judge(cell);
     let found = crate::support::check(&report, name);
     assert_eq!(found.verdict, Fail, "{found:?}");
     let witness = found.witness.as_deref().unwrap();

@@ -53,7 +53,7 @@ fn assert_witnesses(report: &Report, lab: &Lab) {
         for check in failed(cell) {
             let witness = check.witness.unwrap();
             let key = format!("key rl-lab:{run}:");
-            let ops = check.check == "every-key-expires" || witness.contains("; admitted: #");
+            let ops = check.check == "every-key-expires" || witness.contains("; admitted ops: ");
             assert!(witness.starts_with("round ") && witness.contains(&key) && ops, "{witness}");
             assert!(check.replay.unwrap().contains(&format!("--limiters {}", cell.limiter)));
         }
@@ -126,7 +126,7 @@ mod cases {
         let convicted = check(leaks, "never-over-limit");
         assert_eq!((convicted.verdict, convicted.outcome), (Verdict::Fail, Standing::Judged));
         let witness = convicted.witness.as_deref().unwrap();
-        for part in ["admitted where 1000 may be", "998 used before the round", "window", "#"] {
+        for part in ["admitted where 1000 may be", "998 used before the round", "window", "admitted ops: "] {
             assert!(witness.contains(part), "{part}: {witness}");
         }
         assert_witnesses(&report, &lab);
