@@ -7,6 +7,7 @@ use rl_lab::clients::at_step::AtStep;
 use rl_lab::model::contract::{Denials, Scope};
 use rl_lab::model::op::{Decision, Outcome};
 use rl_lab::model::units::Cost;
+use rl_lab::ports::backend::ServerSpec;
 use rl_lab::ports::clock;
 use rl_lab::ports::limiter::Limiter;
 use rl_lab::ports::store::{Call, StepAction, StoreError, as_call};
@@ -184,5 +185,19 @@ async fn a_node_that_dies_between_incr_and_expire_leaves_a_key_that_the_next_lim
         assert_eq!((answer, sent), (Err(StoreError::NodeDied), false), "call {op}");
     }
     assert_eq!(ground.pttl("dead").await, -2);
+    ground.end().await;
+}
+
+#[tokio::test]
+async fn a_pool_is_warm_when_the_server_answers_and_not_when_the_kernel_connects() {
+    let Some(mut ground) = Ground::start("warm").await else { return };
+    let spec = ServerSpec { name: "frozen".to_owned(), ..Default::default() };
+    let frozen = ground.backend.start(spec).await.unwrap();
+    ground.address = frozen.address();
+    ground.store(None).warm_up().await.unwrap();
+    frozen.pause().await.unwrap();
+    let refusal = ground.store(None).warm_up().await;
+    assert!(matches!(refusal, Err(StoreError::NoAnswer(_))), "{refusal:?}");
+    frozen.resume().await.unwrap();
     ground.end().await;
 }
