@@ -17,7 +17,7 @@ use crate::support::usable;
 
 /// A local server of the test's own.
 pub struct Ground {
-    backend: Arc<dyn Backend>,
+    pub backend: Arc<dyn Backend>,
     pub address: std::net::SocketAddr,
     admin: redis::aio::MultiplexedConnection,
     _state: tempfile::TempDir,
