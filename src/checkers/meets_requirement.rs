@@ -64,5 +64,5 @@ fn weigh(cell: &Cell, required: &Requirement, because: String) -> Finding {
 fn length(round: &Round) -> Nanos {
     let first = round.ops.iter().map(|o| o.invoke).min().unwrap_or_default();
     let last = round.ops.iter().map(|o| o.complete).filter(|c| *c != crate::model::op::Op::NEVER).max();
-    Nanos(last.map_or(0, |last| last.0 - first.0))
+    Nanos(last.map_or(0, |last| last.0.saturating_sub(first.0)))
 }

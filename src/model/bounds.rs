@@ -53,7 +53,7 @@ pub fn excess(bound: &Bound, ops: &[Admitted], time: TimeContext) -> Option<Exce
         Bound::FixedWindow { limit, window } => fixed(ops, time, limit.get(), window.nanos()),
         Bound::AlignedWindow { limit, window } => aligned(ops, time, limit.get(), window.nanos()),
         Bound::SlidingWindow { limit, window } => {
-            let reach = window.nanos() - time.slack_ns;
+            let reach = window.nanos().saturating_sub(time.slack_ns);
             densest_span(ops, reach, |sum, _| sum > limit.get(), 0, 1).map(|span| {
                 span.into_excess(ops, limit.get(), format!("all lie inside one span of {window}"))
             })
@@ -68,7 +68,7 @@ pub fn excess(bound: &Bound, ops: &[Admitted], time: TimeContext) -> Option<Exce
 /// one window's length after that. Everything that completed before then belongs to it.
 fn fixed(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Option<Excess> {
     let from = time.first_touch;
-    let to = Nanos(from.0.saturating_add(window - time.slack_ns - 1));
+    let to = Nanos(from.0.saturating_add(window.saturating_sub(time.slack_ns).saturating_sub(1)));
     let first = Span::collect(ops, from, to);
     if first.admitted > limit {
         return Some(first.into_excess(
@@ -79,7 +79,7 @@ fn fixed(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Option
     }
     // Later windows have an unknown phase, but a span of one window's length meets at most two.
     let two = limit.saturating_mul(2);
-    densest_span(ops, window - time.slack_ns, |sum, _| sum > two, 0, 1).map(|span| {
+    densest_span(ops, window.saturating_sub(time.slack_ns), |sum, _| sum > two, 0, 1).map(|span| {
         span.into_excess(ops, two, "a span of one window's length meets at most two windows".to_owned())
     })
 }
@@ -95,8 +95,9 @@ fn aligned(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Opti
         }
     }
     let (n, _) = sums.into_iter().find(|(_, sum)| *sum > limit)?;
-    let from = Nanos(n * window - time.epoch_ns_at_zero + time.slack_ns);
-    let to = Nanos((n + 1) * window - time.epoch_ns_at_zero - time.slack_ns - 1);
+    let edge = |n: i64| n.saturating_mul(window).saturating_sub(time.epoch_ns_at_zero);
+    let from = Nanos(edge(n).saturating_add(time.slack_ns));
+    let to = Nanos(edge(n.saturating_add(1)).saturating_sub(time.slack_ns).saturating_sub(1));
     Some(Span::collect(ops, from, to).into_excess(
         ops,
         limit,
@@ -111,7 +112,7 @@ fn bucket(ops: &[Admitted], time: TimeContext, capacity: u64, refill: u64, windo
         spare * i128::from(window) > i128::from(refill) * i128::from(length.saturating_add(time.slack_ns))
     };
     let span = densest_span(ops, i64::MAX, over, refill, window)?;
-    let length = i128::from(span.to.0 - span.from.0) + i128::from(time.slack_ns);
+    let length = i128::from(span.to.0) - i128::from(span.from.0) + i128::from(time.slack_ns);
     let refilled = i128::from(refill) * length / i128::from(window);
     let allowed = capacity.saturating_add(u64::try_from(refilled).unwrap_or(u64::MAX));
     Some(span.into_excess(ops, allowed, format!("capacity {capacity} plus {refilled} refilled in that span")))
@@ -178,7 +179,7 @@ fn densest_span(
         let a = starts[at];
         let sum = (weight - i128::from(refill) * i128::from(a.0)) / i128::from(window);
         let sum = u64::try_from(sum).unwrap_or(0);
-        if over(sum, b.0 - a.0) {
+        if over(sum, b.0.saturating_sub(a.0)) {
             return Some(Span { from: a, to: b, admitted: sum });
         }
     }

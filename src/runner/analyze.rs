@@ -47,7 +47,7 @@ pub fn report(history: &History) -> Report {
             (judged.and(Exit::Unknown), verdict.max(Verdict::Unknown), Some(error.clone()))
         }
         None => {
-            let cut = "the run was killed; this is what it had recorded".to_owned();
+            let cut = "the run was cut short; this is what it had recorded".to_owned();
             (judged.and(Exit::Unknown), verdict.max(Verdict::Unknown), Some(cut))
         }
     };

@@ -214,6 +214,9 @@ impl Run<'_> {
         let address = deployment.primary.address();
         let mut admin = drive::admin(address).await.map_err(environment)?;
         let server = drive::server_info(&mut admin).await.map_err(environment)?;
+        if let Some(folder) = &self.folder {
+            folder.announce();
+        }
         // The network path and the image are known once a server runs.
         backend.describe(&mut self.report.honesty);
         self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });

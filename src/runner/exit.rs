@@ -60,8 +60,12 @@ impl Exit {
 
 /// What the verdicts alone come to, with the verdict of the whole.
 pub fn of_cells(cells: &[CellReport]) -> (Exit, Verdict) {
-    let worst = cells.iter().flat_map(|c| &c.checks).map(|c| weight(c.verdict, c.outcome)).max();
+    let checks = || cells.iter().flat_map(|c| &c.checks);
+    let worst = checks().map(|c| weight(c.verdict, c.outcome)).max();
+    // Nothing that applied was judged: that is no pass.
+    let told = checks().any(|c| c.verdict != Verdict::NotApplicable);
     match worst {
+        Some(Weight::Fine) if !told => (Exit::Unknown, Verdict::Unknown),
         Some(Weight::Fine) => (Exit::Ok, Verdict::Pass),
         Some(Weight::Failed) => (Exit::Failed, Verdict::Fail),
         Some(Weight::Inconclusive) | None => (Exit::Unknown, Verdict::Unknown),

@@ -36,6 +36,14 @@ impl RunFolder {
         &self.path
     }
 
+    /// Makes `latest` point here. Done once a server is up: a run that measures nothing is not what
+    /// the next `analyze` means.
+    pub fn announce(&self) {
+        if let Some(base) = self.path.parent() {
+            point_latest(base, &self.path);
+        }
+    }
+
     pub fn history(&self) -> PathBuf {
         self.path.join("history.jsonl")
     }
@@ -43,12 +51,6 @@ impl RunFolder {
     /// Writes every format's file. Called after each cell, so that what was measured is kept
     /// whatever happens next.
     pub fn write(&self, report: &Report) -> Result<(), String> {
-        // A run that measured nothing is not what the next `analyze` means.
-        if let Some(base) = self.path.parent()
-            && !report.cells.is_empty()
-        {
-            point_latest(base, &self.path);
-        }
         for format in formats::ALL {
             let text = format.render(report, Look::PLAIN).map_err(|e| format!("{}: {e}", format.file()))?;
             replace(&self.path, format.file(), text.as_bytes())

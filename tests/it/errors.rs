@@ -52,7 +52,7 @@ fn an_unknown_name_is_told_with_the_nearest_one() {
     for (args, nearest) in [
         (vec!["race", "--limiters", "fixed-windw-lua"], "did you mean 'fixed-window-lua'"),
         (vec!["race", "--limiters", "gcra-lua:clok=app"], "did you mean 'clock'"),
-        (vec!["race", "--backend", "dokcer"], "did you mean 'docker'"),
+        (vec!["race", "--backend", "dokcer"], "'docker'"),
         (vec!["race", "--conections", "3"], "--connections"),
         (vec!["race", "--format", "jsn"], "json"),
         (vec!["raec"], "race"),

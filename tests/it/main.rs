@@ -2,6 +2,7 @@
 
 mod backends;
 mod checkers;
+mod completions;
 mod docs;
 mod errors;
 mod ground;
