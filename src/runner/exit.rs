@@ -99,4 +99,27 @@ mod tests {
     fn a_run_that_measured_nothing_is_not_a_pass() {
         assert_eq!(of_cells(&[]), (Exit::Unknown, Verdict::Unknown));
     }
+
+    #[test]
+    fn a_run_in_which_nothing_applied_is_not_a_pass() {
+        let check = |verdict| crate::model::report::CheckReport {
+            check: "never-over-limit".to_owned(),
+            verdict,
+            expected: None,
+            outcome: crate::model::verdict::Standing::Judged,
+            witness: None,
+            why: None,
+            replay: None,
+        };
+        let json = r#"{"scenario":"","limiter":"","params":{},"policy":null,"client":"","backend":"","server":"",
+            "server_flavour":"","limit":1,"rounds":[],"checks":[],
+            "contract":{"bound":{"kind":"none"},"scope":"global","clock":"app","clock_resolution_ms":1,
+                        "denials":"free","on_outage":"error","key_ttl_at_most":null},
+            "honesty":{"generator_cpu":0.0,"overlap":0,"commands":0,"round_trips":0,"busy_ms":0.0}}"#;
+        let mut cell: CellReport = serde_json::from_str(json).unwrap();
+        cell.checks = vec![check(Verdict::NotApplicable)];
+        assert_eq!(of_cells(std::slice::from_ref(&cell)).0, Exit::Unknown);
+        cell.checks.push(check(Verdict::Pass));
+        assert_eq!(of_cells(&[cell]).0, Exit::Ok);
+    }
 }

@@ -5,6 +5,7 @@ mod checkers;
 mod completions;
 mod docs;
 mod errors;
+mod evidence;
 mod ground;
 mod imports;
 mod layers;
