@@ -46,8 +46,16 @@ async fn fewer_calls_than_the_limit_clear_nobody() {
 
 #[tokio::test]
 async fn a_bucket_that_refills_faster_than_it_is_asked_clears_nobody() {
-    let flags = ["--limit", "60000000", "--requests", "50", "--preset", "60000000"];
-    assert_not_cleared("token-bucket-read-write:expire=yes", &flags).await;
+    if !usable("local").await {
+        return;
+    }
+    // 60,000 a millisecond come back: 50 calls at an empty bucket ask for nothing it may not give.
+    // The window that is required knows no refill, and is rightly broken.
+    let limiter = "token-bucket-read-write:expire=yes";
+    let flags = ["--limit", "60000000", "--requests", "50", "--preset", "60000000", "--limiters", limiter];
+    let args = [&["race", "--backend", "local", "--format", "json"][..], &flags].concat();
+    let report = Lab::new().run(&args).exits(1).report();
+    assert_eq!(check(cell(&report, limiter), "never-over-limit").verdict, Verdict::Unknown);
 }
 
 #[tokio::test]
