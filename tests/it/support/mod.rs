@@ -29,6 +29,15 @@ pub struct Lab {
     variables: Vec<(String, String)>,
 }
 
+/// A test that fails in mid-run leaves what its lab was killed with: removed like anybody's.
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !journal::all_in(&self.state()).is_empty() {
+            let _ = self.command(&["gc"]).output();
+        }
+    }
+}
+
 impl Lab {
     pub fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
