@@ -150,16 +150,22 @@ fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
         .max_by_key(|(used, ..)| *used)
 }
 
-/// The admitted calls of a group, and its preset. A preset above the bound breaks nothing by
+/// The calls of a group that count, and its preset. A preset above the bound breaks nothing by
 /// itself: it counts for as much as the bound allows, so that any call admitted on top of it does.
-fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
+fn counted(
+    round: &Round,
+    group: &Group,
+    ops: &[&Op],
+    bound: &Bound,
+    counts: impl Fn(Outcome) -> bool,
+) -> Vec<Admitted> {
     let before = preset(round, group).map(|(used, invoke, complete)| Admitted {
         op: None,
         invoke,
         complete,
         cost: used.min(bound.burst().unwrap_or(0)),
     });
-    let calls = ops.iter().filter(|o| o.outcome == Outcome::Admitted).map(|o| Admitted {
+    let calls = ops.iter().filter(|o| counts(o.outcome)).map(|o| Admitted {
         op: Some(o.id),
         invoke: o.invoke,
         complete: o.complete,
@@ -168,15 +174,14 @@ fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Adm
     before.into_iter().chain(calls).collect()
 }
 
+fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
+    counted(round, group, ops, bound, |outcome| outcome == Outcome::Admitted)
+}
+
 /// The same, as if every decided call had been admitted. Only what would convict then puts the
 /// bound to the test: it takes in the window, the refill and the slack.
 fn decided(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
-    let read_as_admitted = |o: &&Op| {
-        let outcome = if o.outcome == Outcome::Denied { Outcome::Admitted } else { o.outcome };
-        Op { outcome, ..**o }
-    };
-    let ops: Vec<Op> = ops.iter().map(read_as_admitted).collect();
-    admitted(round, group, &ops.iter().collect::<Vec<_>>(), bound)
+    counted(round, group, ops, bound, |outcome| matches!(outcome, Outcome::Admitted | Outcome::Denied))
 }
 
 fn time_of(cell: &Cell, round: &Round, group: &Group) -> TimeContext {
