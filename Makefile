@@ -11,11 +11,11 @@ help:
 	@echo 'make test    all tests; installs what they need on a Debian machine as root'
 	@echo 'make check   formatting and lints'
 	@echo 'make bench   speed, as ratios against redis-benchmark and docker run'
-	@echo 'make soak    the longer checks: the race twenty times on each backend'
+	@echo 'make soak    the longer checks: the races twenty times on each backend'
 
 # A build that has nothing to do takes a tenth of a second: the second demo starts at once.
 build:
-	@$(CARGO) build --release --quiet
+	@$(CARGO) build --release
 
 demo: build
 	@scripts/setup demo

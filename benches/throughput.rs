@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 
 use rl_lab::backends::{self, journal::Journal};
 use rl_lab::model::history::{Event, RunHeader};
-use rl_lab::model::scenario::Scenario;
 use rl_lab::model::units::Seed;
 use rl_lab::ports::backend::{Backend, BackendOptions, ServerSpec};
 use rl_lab::runner::drive::{Drive, drive};
 use rl_lab::runner::plan::{self, Overrides};
 use rl_lab::runner::record::{Recorder, Stop};
-use rl_lab::runner::scenarios::Named;
+use rl_lab::runner::scenarios;
 
 const PAIRS: usize = 5;
 const OPS: u32 = 200_000;
@@ -108,8 +107,9 @@ async fn pairs(backend: &dyn Backend, folder: &Path) -> Result<Vec<(f64, f64)>, 
     let spec = ServerSpec { name: "bench".to_owned(), ..ServerSpec::default() };
     let server = backend.start(spec).await.map_err(|e| e.to_string())?;
     let address = server.address();
-    let scenario = Scenario::parse("bench", SCENARIO).map_err(|e| e.to_string())?;
-    let named = Named { name: "bench".to_owned(), call: vec![], scenario };
+    let file = folder.join("bench.toml");
+    std::fs::write(&file, SCENARIO).map_err(|e| e.to_string())?;
+    let named = scenarios::load(file.to_str().ok_or("a path that is not UTF-8")?)?;
     let plan = plan::plan(named, &Overrides::default(), Seed(1))?;
     let mut results = Vec::new();
     for pair in 0..PAIRS {

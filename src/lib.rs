@@ -10,6 +10,9 @@
 //! | 3 | [`runner`] | the only place where families meet: plan, stage, drive, judge, store |
 //! | 4 | [`cli`] | clap, printing and exit codes |
 
+// Both panic where nobody reads: `cli::output` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod backends;
 pub mod checkers;
 pub mod cli;

@@ -17,7 +17,7 @@ use super::gc::GcReport;
 pub const RUN_LABEL: &str = "rl-lab.run";
 
 /// How long an engine may take to say its version before it counts as none.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// For one call of the API. Creating and starting take a third of a second when all is well.
 const CALL_SECONDS: u64 = 60;
@@ -102,13 +102,18 @@ pub fn explain(error: &Error) -> String {
     }
     let text = with_causes(error);
     // Of a failed connection, everything but the last cause is about the HTTP client.
-    match text.rsplit_once("connect error: ") {
-        Some((_, cause)) if cause.contains("Permission denied") => {
-            format!("{cause}; join the group that owns the socket (`docker`)")
-        }
-        Some((_, cause)) => cause.to_owned(),
-        None => text,
+    if !text.contains("connect error") && !text.contains("(Connect)") {
+        return text;
     }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let cause = cause.to_string();
+    if cause.contains("Permission denied") {
+        return format!("{cause}; join the group that owns the socket (`docker`)");
+    }
+    cause
 }
 
 /// An error with its causes, of which the last is often the engine's own message.

@@ -49,6 +49,9 @@ async fn clean(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport {
             report.alive.push(run);
             continue;
         }
+        if !dry_run {
+            let_the_engine_finish(&path).await;
+        }
         let mut sweep = Sweep { run, dry_run, report: GcReport::default() };
         sweep.everything(&contents).await;
         if sweep.report.left.is_empty() && !dry_run {
@@ -59,6 +62,16 @@ async fn clean(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport {
         report.left.append(&mut sweep.report.left);
     }
     report
+}
+
+/// What a lab was making when it was killed can appear a moment later, when gc would have found
+/// nothing and forgotten it. An engine is done with a request well within this time of its entry.
+async fn let_the_engine_finish(journal: &Path) {
+    const SETTLED: Duration = Duration::from_secs(2);
+    let written = std::fs::metadata(journal).and_then(|m| m.modified());
+    // A time in the future, by a clock that was set, counts as just now.
+    let age = written.map_or(SETTLED, |at| at.elapsed().unwrap_or_default());
+    tokio::time::sleep(SETTLED.saturating_sub(age)).await;
 }
 
 /// Removes what the journal's own run made, although its lab lives.

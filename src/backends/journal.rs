@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
 use super::{arguments, processes};
 use crate::ports::backend::BackendError;
@@ -55,6 +56,8 @@ pub struct Journal {
     path: PathBuf,
     /// `None` once closed.
     file: Mutex<Option<File>>,
+    /// Read while something is being made, written to wait for the last of it.
+    making: Arc<RwLock<()>>,
 }
 
 impl Journal {
@@ -97,7 +100,7 @@ impl Journal {
                 path.display()
             ))
         })?;
-        Ok(Self { run: run.to_owned(), path, file: Mutex::new(Some(file)) })
+        Ok(Self { run: run.to_owned(), path, file: Mutex::new(Some(file)), making: Arc::default() })
     }
 
     pub fn run(&self) -> &str {
@@ -117,6 +120,17 @@ impl Journal {
         };
         let what = || format!("cannot write to the journal {}", self.path.display());
         written.map_err(|error| BackendError::Engine { what: what(), why: error.to_string() })
+    }
+
+    /// Held while something is made that an engine may finish when nobody waits any more. Take it
+    /// before the work becomes a task of its own: clean-up begins when the last one is let go.
+    pub async fn making(&self) -> OwnedRwLockReadGuard<()> {
+        Arc::clone(&self.making).read_owned().await
+    }
+
+    /// Completes when nothing is being made.
+    pub async fn settled(&self) {
+        drop(self.making.write().await);
     }
 
     /// Everything noted so far.

@@ -129,7 +129,15 @@ async fn docker(
     let engine = find_engine().await.map_err(BackendError::Missing)?;
     let image = image::resolve(&engine, options, say).await.map_err(BackendError::Missing)?;
     let limit = options.start_timeout.unwrap_or(START_TIMEOUT);
-    Ok(Arc::new(docker::Docker::open(engine, image, Arc::clone(journal), limit, because).await?))
+    // A run that is stopped here drops this future while the engine makes the network.
+    let making = journal.making().await;
+    let journal = Arc::clone(journal);
+    let opening = async move {
+        let opened = docker::Docker::open(engine, image, journal, limit, because).await;
+        drop(making);
+        opened
+    };
+    Ok(Arc::new(gate::to_its_end(opening).await?))
 }
 
 async fn local(
@@ -150,6 +158,7 @@ async fn find_engine() -> Result<engine::Engine, String> {
 
 /// The end of every run: whatever its journal names and is still there is removed now.
 pub async fn shut_down(journal: &Journal) -> Result<(), BackendError> {
+    journal.settled().await;
     let left = gc::sweep(journal).await.left;
     if !left.is_empty() {
         return Err(BackendError::Cleanup(left.join("; ")));

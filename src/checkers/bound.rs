@@ -17,36 +17,48 @@ type Group = (KeyId, Option<NodeId>);
 /// where calls were meant to overlap, in which they did.
 pub fn judge(cell: &Cell, bound: &Bound, scope: Scope) -> Finding {
     let mut convicted: Vec<(&Round, Group, Vec<Admitted>, Excess)> = Vec::new();
-    let mut tried = 0u32;
-    let mut most = 0u64;
-    let mut overlap = 0usize;
+    let mut power = Power::default();
     for round in &cell.rounds {
         let groups = groups(round, scope);
         let mut pressed = false;
         for (group, ops) in &groups {
             let admitted = admitted(round, group, ops, bound);
-            most = most.max(admitted.iter().map(|a| a.cost).sum());
+            power.most = power.most.max(admitted.iter().map(|a| a.cost).sum());
             let time = time_of(cell, round, group);
             if let Some(found) = excess(bound, &admitted, time) {
                 convicted.push((round, *group, admitted, found));
                 break;
             }
-            pressed |= asked(round, group, ops, bound) > bound.burst().unwrap_or(u64::MAX);
+            pressed |= excess(bound, &decided(round, group, ops, bound), time).is_some();
         }
-        let seen = round.overlap();
-        overlap = overlap.max(seen);
-        if pressed && round.complete && overlap_shown(cell, seen) {
-            tried += 1;
-        }
+        let overlap = round.overlap();
+        power.overlap = power.overlap.max(overlap);
+        power.unanswered += round.count(Outcome::Failed) + round.count(Outcome::Unknown);
+        power.pressed += u32::from(pressed);
+        power.tried += u32::from(pressed && round.complete && overlap_shown(cell, overlap));
     }
     if let Some((round, group, admitted, found)) = convicted.first() {
         return Finding::fail(witness(round, *group, admitted, found, convicted.len(), cell.rounds.len()));
     }
-    evidence(cell, bound, tried, most, overlap)
+    evidence(cell, bound, &power)
+}
+
+/// How hard the rounds tried.
+#[derive(Default)]
+struct Power {
+    /// Rounds that would have convicted had every decided call been admitted.
+    pressed: u32,
+    /// Those of them that were recorded whole and whose calls overlapped.
+    tried: u32,
+    /// Most counted in a round, a preset included.
+    most: u64,
+    /// Most decided calls open at once.
+    overlap: usize,
+    unanswered: u64,
 }
 
 /// No round convicts: how much that is worth.
-fn evidence(cell: &Cell, bound: &Bound, tried: u32, most: u64, overlap: usize) -> Finding {
+fn evidence(cell: &Cell, bound: &Bound, power: &Power) -> Finding {
     let recorded = u32::try_from(cell.rounds.iter().filter(|r| r.complete).count()).unwrap_or(u32::MAX);
     if recorded < cell.header.rounds {
         return Finding::unknown(format!(
@@ -54,38 +66,56 @@ fn evidence(cell: &Cell, bound: &Bound, tried: u32, most: u64, overlap: usize) -
             cell.header.rounds
         ));
     }
-    if tried == 0 {
-        let decided: u64 = cell
-            .rounds
-            .iter()
-            .map(|r| r.count(Outcome::Admitted) + r.count(Outcome::Denied))
-            .max()
-            .unwrap_or(0);
-        let burst = bound.burst().unwrap_or(0);
-        if cell.header.concurrent && overlap < 2 && decided > burst {
-            return Finding::unknown("no two calls overlapped, so no race was tried");
-        }
+    if power.tried == 0 && power.pressed > 0 {
+        return Finding::unknown(
+            "no two decided calls were open at once, so a race could not show; more in flight would tell",
+        );
+    }
+    if power.tried == 0 {
+        let decided = |r: &Round| r.count(Outcome::Admitted) + r.count(Outcome::Denied);
+        let most = cell.rounds.iter().map(decided).max().unwrap_or(0);
         return Finding::unknown(format!(
-            "the bound was never put to the test: at most {decided} calls of a round were decided, and {burst} may pass"
+            "the bound ({}) was never put to the test: had all of the up to {most} decided calls of a round been \
+             admitted, no span would have shown it{}",
+            bound.in_words(),
+            unanswered(power)
         ));
     }
-    let mut because = format!("0 of {tried} rounds over; at most {most} admitted ({})", bound.in_words());
+    let Power { tried, most, overlap, .. } = power;
+    let mut because = format!("0 of {tried} rounds over; at most {most} counted ({})", bound.in_words());
     if decides_alone(cell) {
         because.push_str("; it decides without a store, so no call can come between");
     } else if cell.header.concurrent {
         let _ = write!(
             because,
-            "; up to {overlap} calls open at once; a leak in {:.0} % of such rounds or more would have shown (95 %)",
-            100.0 * missed_rate(tried)
+            "; up to {overlap} calls open at once; a leak in {} of such rounds or more would have shown (95 %)",
+            percent_up(missed_rate(*tried))
         );
     }
+    because.push_str(&unanswered(power));
     Finding::pass(because)
+}
+
+/// Calls without a decision say nothing about the bound, and are not passed over in silence.
+fn unanswered(power: &Power) -> String {
+    match power.unanswered {
+        0 => String::new(),
+        n => format!("; {n} calls got no decision and are not counted"),
+    }
 }
 
 /// The rate p at which n rounds would all miss with 5 % probability: (1 − p)^n = 0.05. For large n
 /// this is the "rule of three", p ≈ 3 / n; the exact form also holds for small n.
 fn missed_rate(rounds: u32) -> f64 {
     1.0 - 0.05f64.powf(1.0 / f64::from(rounds))
+}
+
+/// Two significant digits of a percentage, rounded up: never more power than there was.
+fn percent_up(rate: f64) -> String {
+    let percent = rate * 100.0;
+    let digits = if percent >= 10.0 { 0 } else { (1.0 - percent.max(1e-9).log10().floor()) as usize };
+    let scale = 10f64.powi(i32::try_from(digits).unwrap_or(0));
+    format!("{:.digits$} %", (percent * scale).ceil() / scale)
 }
 
 fn overlap_shown(cell: &Cell, overlap: usize) -> bool {
@@ -120,16 +150,22 @@ fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
         .max_by_key(|(used, ..)| *used)
 }
 
-/// The admitted calls of a group, and its preset. A preset above the bound breaks nothing by
+/// The calls of a group that count, and its preset. A preset above the bound breaks nothing by
 /// itself: it counts for as much as the bound allows, so that any call admitted on top of it does.
-fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
+fn counted(
+    round: &Round,
+    group: &Group,
+    ops: &[&Op],
+    bound: &Bound,
+    counts: impl Fn(Outcome) -> bool,
+) -> Vec<Admitted> {
     let before = preset(round, group).map(|(used, invoke, complete)| Admitted {
         op: None,
         invoke,
         complete,
         cost: used.min(bound.burst().unwrap_or(0)),
     });
-    let calls = ops.iter().filter(|o| o.outcome == Outcome::Admitted).map(|o| Admitted {
+    let calls = ops.iter().filter(|o| counts(o.outcome)).map(|o| Admitted {
         op: Some(o.id),
         invoke: o.invoke,
         complete: o.complete,
@@ -138,22 +174,26 @@ fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Adm
     before.into_iter().chain(calls).collect()
 }
 
-/// What was asked for and decided, the preset included: only this can break the bound.
-fn asked(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> u64 {
-    let before = preset(round, group).map_or(0, |(used, ..)| used.min(bound.burst().unwrap_or(0)));
-    let decided = ops.iter().filter(|o| matches!(o.outcome, Outcome::Admitted | Outcome::Denied));
-    decided.fold(before, |sum, o| sum.saturating_add(o.cost.get().into()))
+fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
+    counted(round, group, ops, bound, |outcome| outcome == Outcome::Admitted)
+}
+
+/// The same, as if every decided call had been admitted. Only what would convict then puts the
+/// bound to the test: it takes in the window, the refill and the slack.
+fn decided(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
+    counted(round, group, ops, bound, |outcome| matches!(outcome, Outcome::Admitted | Outcome::Denied))
 }
 
 fn time_of(cell: &Cell, round: &Round, group: &Group) -> TimeContext {
     // Any op may have opened the window, refused and unknown ones too, whichever node sent it.
     let ops = round.ops.iter().filter(|o| o.key == group.0).map(|o| o.invoke);
     let presets = round.presets.iter().filter(|p| p.key == group.0).map(|p| p.invoke);
-    let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX / 2_000_000);
+    let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX);
     TimeContext {
         first_touch: ops.chain(presets).min().unwrap_or_default(),
-        slack_ns: (resolution * 1_000_000).saturating_add(round.clock_step_ns.abs()),
-        epoch_ns_at_zero: cell.epoch_ns_at_zero,
+        slack_ns: resolution.saturating_mul(1_000_000).saturating_add(round.clock_step_ns.saturating_abs()),
+        // The wall clock as it stood in this round: earlier steps are in it.
+        epoch_ns_at_zero: round.epoch_ns_at_zero.unwrap_or(cell.epoch_ns_at_zero),
     }
 }
 
@@ -166,7 +206,7 @@ fn witness(
     rounds: usize,
 ) -> String {
     let origin = round.began.0;
-    let at = |t: Nanos| Nanos(t.0 - origin);
+    let at = |t: Nanos| Nanos(t.0.saturating_sub(origin));
     let key = round.keys.get(group.0.0 as usize).map_or("?", String::as_str);
     let of_node = group.1.map(|n| format!(" on node {n}")).unwrap_or_default();
     let members: Vec<&Admitted> = found.members.iter().map(|i| &ops[*i]).collect();
@@ -180,8 +220,9 @@ fn witness(
         let _ =
             write!(text, " ({before} used before the round and {} admitted in it)", found.admitted - before);
     }
+    let first = members.iter().map(|m| m.invoke).min().unwrap_or(found.from);
     let last = members.iter().map(|m| m.complete).max().unwrap_or(found.to);
-    let _ = write!(text, ", from {} to {} of the round; {}", at(found.from), at(last), found.rule);
+    let _ = write!(text, ", from {} to {} of the round; {}", at(first), at(last), found.rule);
     // The call with which the count first passes the bound, in order of completion.
     let mut sum = 0u64;
     let first_over = members.iter().find(|m| {
@@ -200,6 +241,10 @@ fn witness(
         );
     }
     let _ = write!(text, "; admitted ops: {}", ids(&calls));
+    let whole: u64 = ops.iter().filter(|o| o.op.is_some()).map(|o| o.cost).sum();
+    if whole > found.admitted - before {
+        let _ = write!(text, "; in the whole round {whole} were admitted");
+    }
     if rounds > 1 {
         let _ = write!(text, "; so in {convicted} of {rounds} rounds");
     }
@@ -224,5 +269,13 @@ mod tests {
     fn the_power_of_a_pass_follows_the_rule_of_three_for_many_rounds() {
         assert!((missed_rate(300) - 0.01).abs() < 0.0005);
         assert!((missed_rate(1) - 0.95).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_power_of_a_pass_is_never_rounded_in_its_favour() {
+        assert_eq!(percent_up(0.4507), "46 %");
+        assert_eq!(percent_up(missed_rate(2000)), "0.15 %");
+        assert_eq!(percent_up(0.0561), "5.7 %");
+        assert_eq!(percent_up(0.95), "95 %");
     }
 }

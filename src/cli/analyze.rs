@@ -43,9 +43,5 @@ pub fn main(matches: &ArgMatches) -> Answer {
     let history = analyze::read(&path).map_err(Refusal::usage)?;
     let report = analyze::report(&history);
     output::report(&report, &text("format")).map_err(Refusal::environment)?;
-    Ok(match report.exit {
-        0 => Exit::Ok,
-        1 => Exit::Failed,
-        _ => Exit::Unknown,
-    })
+    Ok(Exit::of_code(report.exit))
 }

@@ -28,7 +28,10 @@ pub fn main(matches: &ArgMatches) -> Answer {
     if let Some(shell) = matches.get_one::<Shell>("shell") {
         generate(*shell, &mut whole, "rl-lab", &mut script);
     }
-    print(&script)
+    let script = String::from_utf8_lossy(&script);
+    // clap_complete spells a hyphenated name in two ways in its bash script, and the cases of the
+    // subcommands are never reached (clap issue 6421).
+    print(script.replace("rl__subcmd__lab", "rl__lab").as_bytes())
 }
 
 pub fn man(matches: &ArgMatches) -> Answer {
@@ -43,15 +46,14 @@ pub fn man(matches: &ArgMatches) -> Answer {
         }
     };
     let mut roff = Vec::new();
-    clap_mangen::Man::new(page).render(&mut roff).map_err(|e| Refusal {
-        exit: Exit::Broken,
-        message: format!("the manual page cannot be made: {e}"),
-    })?;
+    clap_mangen::Man::new(page)
+        .render(&mut roff)
+        .map_err(|e| Refusal::new(Exit::Broken, format!("the manual page cannot be made: {e}")))?;
     print(&roff)
 }
 
 fn whole() -> Result<Command, Refusal> {
-    super::command().map_err(|message| Refusal { exit: Exit::Broken, message })
+    super::command().map_err(|message| Refusal::new(Exit::Broken, message))
 }
 
 fn print(bytes: &[u8]) -> Answer {

@@ -24,22 +24,22 @@ pub struct RunFlags {
     #[arg(long, value_name = "SPAN", help_heading = "Experiment")]
     window: Option<Window>,
     /// Calls per round, all nodes together
-    #[arg(long, value_name = "N", help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Experiment")]
     requests: Option<NonZeroU32>,
     /// Connections to the store, all nodes together
-    #[arg(long, value_name = "N", help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Experiment")]
     connections: Option<NonZeroU32>,
     /// Calls open at the same time, all nodes together
-    #[arg(long, value_name = "N", help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Experiment")]
     in_flight: Option<NonZeroU32>,
     /// App servers, each with its own connections and local state
-    #[arg(long, value_name = "N", help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Experiment")]
     nodes: Option<NonZeroU32>,
     /// Rounds, each with a fresh key
-    #[arg(long, value_name = "N", help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Experiment")]
     rounds: Option<NonZeroU32>,
     /// What counts as already used when a round begins
-    #[arg(long, value_name = "N", help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = whole, help_heading = "Experiment")]
     preset: Option<u64>,
     /// Connect on the first call of a round instead of before it
     #[arg(long, help_heading = "Experiment")]
@@ -48,11 +48,11 @@ pub struct RunFlags {
     #[arg(long, help_heading = "Experiment")]
     strict: bool,
     /// Seed of every random choice; a random one if not given
-    #[arg(long, value_name = "N", help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = whole, help_heading = "Experiment")]
     seed: Option<u64>,
 
     /// Where the servers run: auto takes a Docker engine if one answers, else local servers
-    #[arg(long, env = "RL_LAB_BACKEND", default_value = "auto", value_parser = crate::cli::flags::backend_name, value_name = "auto|docker|local", help_heading = "Servers")]
+    #[arg(long, env = "RL_LAB_BACKEND", default_value = "auto", value_parser = clap::builder::PossibleValuesParser::new(crate::backends::NAMES), help_heading = "Servers")]
     backend: String,
     /// Image of the docker backend
     #[arg(long, env = "RL_LAB_IMAGE", value_name = "NAME[:TAG]", help_heading = "Servers")]
@@ -186,12 +186,14 @@ impl RunFlags {
     }
 }
 
-fn backend_name(text: &str) -> Result<String, String> {
-    let known = crate::backends::NAMES;
-    if known.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err(crate::model::names::unknown("backend", text, known))
+/// A whole number from 1.
+fn count(text: &str) -> Result<NonZeroU32, String> {
+    text.trim().parse().map_err(|_| format!("a whole number from 1 to {}, not '{text}'", u32::MAX))
+}
+
+/// A whole number from 0.
+fn whole(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("a whole number, not '{text}'"))
 }
 
 fn span(text: &str) -> Result<Duration, String> {
@@ -210,6 +212,9 @@ fn limiters(given: &[String]) -> Result<Vec<LimiterRef>, String> {
             }
             _ => texts.push(piece.to_owned()),
         }
+    }
+    if texts.is_empty() && !given.is_empty() {
+        return Err("--limiters names no limiter; `rl-lab list limiters` lists them".to_owned());
     }
     texts.iter().map(|t| t.parse()).collect()
 }

@@ -45,5 +45,5 @@ pub fn main(matches: &ArgMatches) -> Answer {
     if report.left.is_empty() {
         return Ok(Exit::Ok);
     }
-    Err(Refusal { exit: Exit::Cleanup, message: format!("not removed: {}", report.left.join("; ")) })
+    Err(Refusal::new(Exit::Cleanup, format!("not removed: {}", report.left.join("; "))))
 }

@@ -30,7 +30,7 @@ pub fn main(matches: &ArgMatches) -> Answer {
     let kinds: Vec<&str> = KINDS.into_iter().filter(|k| wanted.is_none_or(|w| w == k)).collect();
     let mut sections = Vec::new();
     for kind in kinds {
-        sections.push((kind, entries(kind).map_err(|e| Refusal { exit: Exit::Broken, message: e })?));
+        sections.push((kind, entries(kind).map_err(|e| Refusal::new(Exit::Broken, e))?));
     }
     let text = if matches.get_one::<String>("format").is_some_and(|f| f == "json") {
         let all: serde_json::Map<String, Value> =
@@ -104,6 +104,12 @@ fn section(kind: &str, entries: &[Value]) -> String {
         let line = format!("  {id}{:width$}  {}", text(e, "name"), text(e, "summary"));
         out.push_str(line.trim_end());
         out.push('\n');
+        for field in ["sends", "known"] {
+            let told = text(e, field);
+            if !told.is_empty() {
+                out.push_str(&format!("         {field}: {told}\n"));
+            }
+        }
         let params = e.get("params").and_then(Value::as_array).into_iter().flatten();
         for p in params {
             let default = text(p, "default");

@@ -8,13 +8,17 @@ mod gc;
 mod list;
 mod output;
 mod progress;
+mod refusal;
 mod run;
 mod signals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command};
+
+use refusal::Refusal;
 
 use crate::runner::exit::Exit;
 use crate::runner::scenarios;
@@ -22,55 +26,57 @@ use crate::runner::scenarios;
 /// What a command answers: an exit, or words about why not.
 type Answer = Result<Exit, Refusal>;
 
-/// Why a command did not do what it was asked: the exit code it means, and what to say.
-struct Refusal {
-    exit: Exit,
-    message: String,
-}
-
-impl Refusal {
-    fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into() }
-    }
-
-    fn environment(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Environment, message: message.into() }
-    }
-}
-
 /// Parses the command line, runs the command, and answers with the exit code.
 pub fn main() -> ExitCode {
-    let exit = catch_unwind(AssertUnwindSafe(parse_and_run)).unwrap_or_else(|_| {
-        eprintln!("rl-lab: the lab itself broke; `rl-lab gc` removes what may be left of this run");
-        Exit::Broken
+    prepare();
+    let answer = catch_unwind(AssertUnwindSafe(parse_and_run)).unwrap_or_else(|_| {
+        let what = "the lab itself broke; `rl-lab gc` removes what may be left of this run";
+        Err(Refusal::new(Exit::Broken, what))
+    });
+    let exit = answer.unwrap_or_else(|refusal| {
+        output::tell(&format!("rl-lab: {}", refusal.message));
+        refusal.print_json();
+        refusal.exit
     });
     ExitCode::from(exit.code())
 }
 
-fn parse_and_run() -> Exit {
-    let command = match command() {
-        Ok(command) => command,
-        Err(message) => {
-            eprintln!("rl-lab: {message}");
-            return Exit::Broken;
-        }
-    };
+/// What must hold before anything else happens.
+fn prepare() {
+    // SAFETY: ignoring a signal runs no code of ours. A file at its size limit is then an error
+    // that can be told, and not the end of the process with servers left running.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    // An empty variable is one that is not set: CI templates write it so.
+    let empty = std::env::vars_os().filter(|(name, value)| {
+        value.is_empty() && name.to_str().is_some_and(|name| name.starts_with("RL_LAB_"))
+    });
+    for (name, _) in empty.collect::<Vec<_>>() {
+        // SAFETY: the first thing the process does: no other thread reads the environment yet.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
+fn parse_and_run() -> Answer {
+    let command = command().map_err(|message| Refusal::new(Exit::Broken, message))?;
     let matches = match command.try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => {
-            // Help and version go to stdout and are no error.
-            let fine = !error.use_stderr();
+        // Help and version go to stdout and are no error.
+        Err(error) if !error.use_stderr() => {
             let _ = error.print();
-            return if fine { Exit::Ok } else { Exit::Usage };
+            return Ok(Exit::Ok);
+        }
+        Err(error) => {
+            let text = error.render().to_string();
+            let refusal = Refusal::usage(text.trim_end().trim_start_matches("error: "));
+            return if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                let _ = error.print();
+                Ok(Exit::Usage)
+            } else {
+                Err(refusal)
+            };
         }
     };
-    match dispatch(&matches) {
-        Ok(exit) => exit,
-        Err(refusal) => {
-            eprintln!("rl-lab: {}", refusal.message);
-            refusal.exit
-        }
-    }
+    dispatch(&matches)
 }
 
 fn dispatch(matches: &ArgMatches) -> Answer {

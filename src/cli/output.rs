@@ -1,20 +1,34 @@
-//! stdout, and how it is to be written to.
+//! stdout and stderr, and how they are to be written to.
 
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::formats;
 use crate::model::report::Report;
 use crate::ports::format::Look;
 
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether stdout was written to.
+pub fn printed_anything() -> bool {
+    PRINTED.load(Ordering::Relaxed)
+}
+
 /// Writes to stdout. A reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), String> {
     let mut stdout = std::io::stdout().lock();
+    PRINTED.store(true, Ordering::Relaxed);
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("cannot write to stdout: {error}"))
         }
         _ => Ok(()),
     }
+}
+
+/// Writes a line to stderr. Nobody may be there to read it, and the run goes on all the same.
+pub fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Prints a report in one of the formats.

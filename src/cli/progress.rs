@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::flags::Volume;
+use super::output;
 use crate::model::report::CellReport;
 use crate::runner::execute::Progress;
 use crate::runner::plan::Plan;
@@ -29,8 +30,8 @@ impl Stderr {
 
     fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| output::tell(text)),
+            None => output::tell(text),
         }
     }
 }
@@ -58,7 +59,7 @@ impl Progress for Stderr {
         if let Some(bar) = &self.bar {
             bar.set_length(u64::from(plan.scenario.workload.rounds.get()));
             bar.set_position(0);
-            bar.set_prefix(format!("{} {number}/{of}", plan.name));
+            bar.set_prefix(format!("{} · limiter {number} of {of}:", plan.name));
             bar.set_message(limiter.to_owned());
         }
     }

@@ -7,10 +7,10 @@ use futures_util::FutureExt;
 
 use super::flags::{RunFlags, StdoutFormat, Volume};
 use super::progress::Stderr;
-use super::{Answer, Refusal, output, signals};
-use crate::model::report::{self, Honesty, Report};
+use super::refusal::{Refusal, command_line};
+use super::{Answer, output, signals};
+use crate::model::report::{self, Report};
 use crate::model::units::Seed;
-use crate::model::verdict::Verdict;
 use crate::runner::execute::{self, Request};
 use crate::runner::exit::Exit;
 use crate::runner::plan::{self, Plan};
@@ -31,15 +31,12 @@ pub fn files(matches: &ArgMatches) -> Answer {
 fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) -> Answer {
     let flags = RunFlags::read(matches).map_err(Refusal::usage)?;
     let seed = flags.seed();
-    let plans = match plans(&flags, seed, load) {
-        Ok(plans) => plans,
-        Err(message) => return refuse(&flags, seed, message),
-    };
+    let plans = plans(&flags, seed, load).map_err(|message| Refusal::usage(message).of(seed))?;
     if flags.dry_run() {
         return dry_run(&flags, seed, &plans);
     }
     if flags.volume() != Volume::Quiet {
-        eprintln!("seed: {seed}");
+        output::tell(&format!("seed: {seed}"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -48,10 +45,10 @@ fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) 
         .map_err(|e| Refusal::environment(format!("cannot start the runtime: {e}")))?;
     let report = runtime.block_on(live(&flags, seed, plans))?;
     if let Some(error) = &report.error {
-        eprintln!("rl-lab: {error}");
+        output::tell(&format!("rl-lab: {error}"));
     }
     output::report(&report, flags.format().name()).map_err(Refusal::environment)?;
-    Ok(exit_of(&report))
+    Ok(Exit::of_code(report.exit))
 }
 
 fn plans(
@@ -69,7 +66,7 @@ async fn live(flags: &RunFlags, seed: Seed, plans: Vec<Plan>) -> Result<Report, 
     let request = Request {
         plans,
         seed,
-        command: command_line(seed),
+        command: command_line(Some(seed)),
         backend: flags.backend().to_owned(),
         options: flags.options(),
         out: flags.out().clone(),
@@ -77,50 +74,10 @@ async fn live(flags: &RunFlags, seed: Seed, plans: Vec<Plan>) -> Result<Report, 
     };
     let progress = Stderr::new(flags.volume());
     let report = AssertUnwindSafe(execute::execute(request, &progress)).catch_unwind().await;
-    report.map_err(|_| Refusal {
-        exit: Exit::Broken,
-        message: "the lab itself broke outside of a run; `rl-lab gc` removes what may be left".to_owned(),
+    report.map_err(|_| {
+        let what = "the lab itself broke outside of a run; `rl-lab gc` removes what may be left";
+        Refusal::new(Exit::Broken, what).of(seed)
     })
-}
-
-/// The command as it was given, with the seed it ran with: repeating it repeats the run.
-fn command_line(seed: Seed) -> Vec<String> {
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
-    words.insert(0, "rl-lab".to_owned());
-    if !words.iter().any(|w| w == "--seed" || w.starts_with("--seed=")) {
-        words.extend(["--seed".to_owned(), seed.to_string()]);
-    }
-    words
-}
-
-fn exit_of(report: &Report) -> Exit {
-    let known =
-        [Exit::Ok, Exit::Failed, Exit::Usage, Exit::Environment, Exit::Unknown, Exit::Cleanup, Exit::Broken];
-    known.into_iter().find(|e| e.code() == report.exit).unwrap_or(Exit::Interrupted(report.exit))
-}
-
-/// Bad input. A reader of JSON gets JSON, whatever happens.
-fn refuse(flags: &RunFlags, seed: Seed, message: String) -> Answer {
-    if flags.format() == StdoutFormat::Json {
-        let report = Report {
-            schema: report::SCHEMA,
-            passed: false,
-            verdict: Verdict::Unknown,
-            exit: Exit::Usage.code(),
-            error: Some(message.clone()),
-            run: String::new(),
-            lab: env!("CARGO_PKG_VERSION").to_owned(),
-            started: String::new(),
-            seed,
-            command: command_line(seed),
-            out: None,
-            honesty: Honesty::default(),
-            scenarios: Vec::new(),
-            cells: Vec::new(),
-        };
-        output::report(&report, "json").map_err(Refusal::environment)?;
-    }
-    Err(Refusal::usage(message))
 }
 
 /// The plan, with nothing started.

@@ -2,6 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::output;
 use crate::runner::record::Stop;
 
 /// Listens until the process ends.
@@ -19,7 +20,7 @@ pub fn listen(stop: &Stop) -> std::io::Result<()> {
                 if stop.stopped() {
                     give_up(code);
                 }
-                eprintln!("\nstopping: servers go down and results are kept; once more ends at once");
+                output::tell("\nstopping: servers go down and results are kept; once more ends at once");
                 stop.now(code);
             }
         });
@@ -29,6 +30,6 @@ pub fn listen(stop: &Stop) -> std::io::Result<()> {
 
 #[expect(clippy::disallowed_methods, reason = "asked for twice: the user will not wait for clean-up")]
 fn give_up(code: u8) -> ! {
-    eprintln!("ended without clean-up; run `rl-lab gc`");
+    output::tell("ended without clean-up; run `rl-lab gc`");
     std::process::exit(i32::from(code))
 }

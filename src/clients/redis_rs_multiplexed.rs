@@ -287,7 +287,11 @@ impl Store for RedisStore {
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             for lane in &self.lanes {
-                self.connection(lane).await?;
+                let mut connection = self.connection(lane).await?;
+                // The kernel connects before the server accepts: only an answer shows that the
+                // server reads from here, and a race needs all of them read at once.
+                let answer: Result<(), RedisError> = redis::cmd("PING").query_async(&mut connection).await;
+                answer.map_err(|e| self.judge(lane, &e))?;
             }
             Ok(())
         })

@@ -32,7 +32,7 @@ impl Format for Markdown {
             blocks.extend(section(scenario, &cells));
         }
         if let Some(error) = &report.error {
-            blocks.push(format!("> **The run ended before its end:** {}", prose(error)));
+            blocks.push(format!("> **{}:** {}", words::error_head(report), prose(error)));
         }
         blocks.push(format!("**Verdict: {}**", words::ending(report)));
         blocks.push("### What the figures stand on".to_owned());

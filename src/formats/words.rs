@@ -108,12 +108,13 @@ pub fn room(cell: &CellReport) -> String {
 }
 
 /// Whether the scenario's expectations hold for this run, as a sentence.
-pub fn terms(scenario: &ScenarioSummary) -> &'static str {
-    if scenario.as_written {
-        "as written: verdicts are compared with what the scenario expects"
-    } else {
-        "parameters changed: verdicts are judged, expectations do not apply"
-    }
+pub fn terms(scenario: &ScenarioSummary) -> String {
+    clean(&scenario.terms)
+}
+
+/// What the error of a report is about.
+pub fn error_head(report: &Report) -> &'static str {
+    if report.finished { "Not everything was kept" } else { "The run did not finish" }
 }
 
 /// `redis 7.0.15`.

@@ -6,6 +6,7 @@ use crate::model::algorithms::Step;
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Scope};
 use crate::model::op::{Decision, Source};
 use crate::model::units::{Cost, Limit, Window};
+use crate::ports::clock::Clock;
 use crate::ports::limiter::{Param, ParamKind, Settings};
 use crate::ports::store::{Command, Reply, Store, StoreError};
 
@@ -165,4 +166,26 @@ pub fn whole_seconds(settings: &Settings) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("it counts windows in whole seconds, which {} is not", settings.window))
+}
+
+/// With the app's clock a call carries the time at which it was made and may be late. Its state
+/// must not be gone before it arrives: it would start anew in the past, and the next call would
+/// refill the whole bucket. The longest a call can be under way is the client's time to connect and
+/// to wait for the response, 1.5 s; the rest is margin. With the store's clock no call is late.
+pub fn kept_for_the_late_ms(settings: &Settings) -> u64 {
+    match clock(settings) {
+        DecidingClock::App => 2_000,
+        DecidingClock::Server => 0,
+    }
+}
+
+/// Now, in microseconds, by the clock that decides.
+pub async fn now_us(settings: &Settings, store: &dyn Store, app: &dyn Clock) -> Result<i64, StoreError> {
+    match clock(settings) {
+        DecidingClock::App => Ok(app.wall_us()),
+        DecidingClock::Server => {
+            let time = store.command(Command::new("TIME")).await?.expect_list(2)?;
+            Ok(time[0].expect_int()? * 1_000_000 + time[1].expect_int()?)
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::common;
-use crate::model::contract::{Contract, Denials};
+use crate::model::contract::Denials;
 use crate::model::op::Decision;
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;

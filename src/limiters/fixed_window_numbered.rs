@@ -30,9 +30,7 @@ pub static SPEC: Spec = Spec {
     needs_server: None,
     check: takes_all,
     contract,
-    build: |build| {
-        Arc::new(Numbered { settings: build.settings, store: build.store, clock: build.clock })
-    },
+    build: |build| Arc::new(Numbered { settings: build.settings, store: build.store, clock: build.clock }),
 };
 
 fn contract(settings: &Settings) -> Contract {

@@ -62,7 +62,8 @@ fn check(settings: &Settings) -> Result<(), String> {
 }
 
 fn contract(settings: &Settings) -> Contract {
-    let ttl = Window::from_millis(depth_ms(settings)).unwrap_or(settings.window);
+    let kept = depth_ms(settings).saturating_add(common::kept_for_the_late_ms(settings));
+    let ttl = Window::from_millis(kept).unwrap_or(settings.window);
     common::bucket_contract(settings, burst(settings), common::clock(settings), ttl)
 }
 
@@ -79,7 +80,13 @@ impl GcraLua {
             DecidingClock::Server => String::new(),
         };
         let interval = interval_us(self.settings.limit, self.settings.window);
-        let args = vec![interval.to_string(), burst(&self.settings).to_string(), cost.get().to_string(), now];
+        let args = vec![
+            interval.to_string(),
+            burst(&self.settings).to_string(),
+            cost.get().to_string(),
+            now,
+            common::kept_for_the_late_ms(&self.settings).to_string(),
+        ];
         let reply = self.store.eval(&SCRIPT, &[key], args).await?.expect_list(3)?;
         let allowed = reply[0].expect_int()? == 1;
         let wait = u64::try_from(reply[2].expect_int()?).ok().map(Duration::from_millis);
@@ -95,11 +102,22 @@ impl GcraLua {
 
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
         // More than a burst can never have been admitted: the TAT is at most that far ahead.
-        let used = used.clamp(1, burst(&self.settings).get());
+        let used = used.min(burst(&self.settings).get());
         let ahead = interval_us(self.settings.limit, self.settings.window) * used;
-        let tat = self.clock.wall_us().saturating_add(i64::try_from(ahead).unwrap_or(i64::MAX / 2));
-        let set = Command::new("SET").arg(key).arg(tat).arg("PX").arg(ahead.div_ceil(1000));
-        self.store.command(set).await.map(|_| ())
+        let tat = common::now_us(&self.settings, &*self.store, &*self.clock)
+            .await?
+            .saturating_add(i64::try_from(ahead).unwrap_or(i64::MAX / 2));
+        let command = if used == 0 {
+            // A TAT that is not ahead is no TAT at all, and would have no time to live.
+            Command::new("DEL").arg(key)
+        } else {
+            Command::new("SET")
+                .arg(key)
+                .arg(tat)
+                .arg("PX")
+                .arg(ahead.div_ceil(1000) + common::kept_for_the_late_ms(&self.settings))
+        };
+        self.store.command(command).await.map(|_| ())
     }
 }
 

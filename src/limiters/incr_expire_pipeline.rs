@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::common;
-use crate::model::contract::{Contract, Denials};
+use crate::model::contract::Denials;
 use crate::model::op::Decision;
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;

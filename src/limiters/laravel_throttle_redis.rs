@@ -29,7 +29,9 @@ pub static SPEC: Spec = Spec {
         common::twice_the_window(settings).map(|_| ())
     },
     contract,
-    build: |build| Arc::new(ThrottleRedis { settings: build.settings, store: build.store, clock: build.clock }),
+    build: |build| {
+        Arc::new(ThrottleRedis { settings: build.settings, store: build.store, clock: build.clock })
+    },
 };
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("laravel_throttle_redis.lua")));
@@ -83,7 +85,8 @@ impl ThrottleRedis {
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
         let now = self.clock.wall_us().div_euclid(1_000_000);
         let end = now + self.seconds() as i64;
-        let set = Command::new("HSET").arg(key).arg("start").arg(now).arg("end").arg(end).arg("count").arg(used);
+        let set =
+            Command::new("HSET").arg(key).arg("start").arg(now).arg("end").arg(end).arg("count").arg(used);
         self.store.command(set).await?;
         let ttl = Command::new("EXPIRE").arg(key).arg(self.seconds() * 2);
         self.store.command(ttl).await.map(|_| ())

@@ -1,6 +1,6 @@
 -- KEYS[1] a hash: parts (how full the bucket is), at (ms up to which it has leaked)
 -- ARGV[1] capacity · ARGV[2] leak per window · ARGV[3] window in ms · ARGV[4] cost · ARGV[5] now in
--- ms, '' for TIME. One call is `window` parts and a millisecond leaks `leak` parts: whole numbers.
+-- ms, '' for TIME · ARGV[6] how much longer than its state the key is kept, in ms. One call is `window` parts and a millisecond leaks `leak` parts: whole numbers.
 -- Returns {allowed, remaining, wait in ms; -1 for never}.
 local capacity, leak, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local poured = tonumber(ARGV[4]) * window
@@ -27,5 +27,5 @@ if parts + poured > brim then
 end
 parts = parts + poured
 redis.call('HSET', KEYS[1], 'parts', string.format('%.0f', parts), 'at', string.format('%.0f', at))
-redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil(parts / leak) + at - now))
+redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil(parts / leak) + tonumber(ARGV[6])))
 return {1, math.floor((brim - parts) / window), 0}

@@ -50,13 +50,14 @@ impl LeakyBucket {
             s.window.millis().to_string(),
             cost.get().to_string(),
             now,
+            common::kept_for_the_late_ms(s).to_string(),
         ];
         common::scripted(s, self.store.eval(&SCRIPT, &[key], args).await?)
     }
 
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
         let parts = used.min(capacity(&self.settings).get()) * self.settings.window.millis();
-        let now = self.clock.wall_us() / 1000;
+        let now = common::now_us(&self.settings, &*self.store, &*self.clock).await? / 1000;
         self.store.command(Command::new("HSET").arg(key).arg("parts").arg(parts).arg("at").arg(now)).await?;
         let ttl = Command::new("PEXPIRE").arg(key).arg(fill_ms(&self.settings));
         self.store.command(ttl).await.map(|_| ())

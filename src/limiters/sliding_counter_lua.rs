@@ -33,7 +33,9 @@ pub static SPEC: Spec = Spec {
     needs_server: None,
     check: |settings| common::twice_the_window(settings).map(|_| ()),
     contract,
-    build: |build| Arc::new(SlidingCounter { settings: build.settings, store: build.store, clock: build.clock }),
+    build: |build| {
+        Arc::new(SlidingCounter { settings: build.settings, store: build.store, clock: build.clock })
+    },
 };
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sliding_counter.lua")));
@@ -59,7 +61,8 @@ impl SlidingCounter {
         let s = &self.settings;
         let now = self.clock.wall_us() / 1000;
         let number = now.div_euclid(s.window.millis() as i64);
-        let args = vec![s.limit.to_string(), s.window.millis().to_string(), cost.get().to_string(), now.to_string()];
+        let args =
+            vec![s.limit.to_string(), s.window.millis().to_string(), cost.get().to_string(), now.to_string()];
         let reply = if s.param("keys") == "declared" {
             let (current, before) = (format!("{{{key}}}:{number}"), format!("{{{key}}}:{}", number - 1));
             self.store.eval(&SCRIPT, &[key, &current, &before], args).await?

@@ -49,7 +49,12 @@ impl TimeArgv {
         let time = self.store.command(Command::new("TIME")).await?.expect_list(2)?;
         let now_ms = time[0].expect_int()? * 1000 + time[1].expect_int()? / 1000;
         let s = &self.settings;
-        let args = vec![s.limit.to_string(), s.window.millis().to_string(), cost.get().to_string(), now_ms.to_string()];
+        let args = vec![
+            s.limit.to_string(),
+            s.window.millis().to_string(),
+            cost.get().to_string(),
+            now_ms.to_string(),
+        ];
         common::scripted(s, self.store.eval(&SCRIPT, &[key], args).await?)
     }
 }

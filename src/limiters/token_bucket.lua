@@ -1,6 +1,6 @@
 -- KEYS[1] a hash: parts (what is in the bucket), at (ms up to which it is filled)
 -- ARGV[1] capacity · ARGV[2] refill per window · ARGV[3] window in ms · ARGV[4] cost
--- ARGV[5] now in ms, '' for TIME
+-- ARGV[5] now in ms, '' for TIME · ARGV[6] how much longer than its state the key is kept, in ms
 -- One token is `window` parts and a millisecond adds `refill` parts: whole numbers throughout.
 -- Returns {allowed, remaining, wait in ms; -1 for never}.
 local capacity, refill, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -29,5 +29,5 @@ else
   wait = math.ceil((wanted - parts) / refill)
 end
 redis.call('HSET', KEYS[1], 'parts', string.format('%.0f', parts), 'at', string.format('%.0f', at))
-redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil((full - parts) / refill) + at - now))
+redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil((full - parts) / refill) + tonumber(ARGV[6])))
 return {allowed, math.floor(parts / window), wait}

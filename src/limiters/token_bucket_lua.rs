@@ -59,7 +59,8 @@ pub(super) fn check(settings: &Settings) -> Result<(), String> {
 }
 
 fn fill_window(settings: &Settings) -> Result<Window, String> {
-    let ms = u64::try_from(fill_ms(settings)).unwrap_or(u64::MAX);
+    let kept = fill_ms(settings) + u128::from(common::kept_for_the_late_ms(settings));
+    let ms = u64::try_from(kept).unwrap_or(u64::MAX);
     Window::from_millis(ms)
         .map_err(|_| format!("a bucket of {} takes longer than 366 days to fill", capacity(settings)))
 }
@@ -88,6 +89,7 @@ impl TokenBucketLua {
             s.window.millis().to_string(),
             cost.get().to_string(),
             now,
+            common::kept_for_the_late_ms(s).to_string(),
         ];
         let reply = self.store.eval(&SCRIPT, &[key], args).await?.expect_list(3)?;
         let allowed = reply[0].expect_int()? == 1;
@@ -105,7 +107,7 @@ impl TokenBucketLua {
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
         let left = capacity(&self.settings).get().saturating_sub(used);
         let parts = left * self.settings.window.millis();
-        let now = self.clock.wall_us() / 1000;
+        let now = common::now_us(&self.settings, &*self.store, &*self.clock).await? / 1000;
         self.store.command(Command::new("HSET").arg(key).arg("parts").arg(parts).arg("at").arg(now)).await?;
         let ttl = Command::new("PEXPIRE").arg(key).arg(fill_ms(&self.settings));
         self.store.command(ttl).await.map(|_| ())

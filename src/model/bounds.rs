@@ -53,11 +53,12 @@ pub fn excess(bound: &Bound, ops: &[Admitted], time: TimeContext) -> Option<Exce
         Bound::FixedWindow { limit, window } => fixed(ops, time, limit.get(), window.nanos()),
         Bound::AlignedWindow { limit, window } => aligned(ops, time, limit.get(), window.nanos()),
         Bound::SlidingWindow { limit, window } => {
-            let reach = window.nanos() - time.slack_ns;
+            let reach = window.nanos().saturating_sub(time.slack_ns);
             densest_span(ops, reach, |sum, _| sum > limit.get(), 0, 1).map(|span| {
                 span.into_excess(ops, limit.get(), format!("all lie inside one span of {window}"))
             })
         }
+        Bound::WeightedTwoWindow { limit, window } => weighted(ops, time, limit.get(), window.nanos()),
         Bound::Bucket { capacity, refill, window } => {
             bucket(ops, time, capacity.get(), refill.get(), window.nanos())
         }
@@ -68,7 +69,7 @@ pub fn excess(bound: &Bound, ops: &[Admitted], time: TimeContext) -> Option<Exce
 /// one window's length after that. Everything that completed before then belongs to it.
 fn fixed(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Option<Excess> {
     let from = time.first_touch;
-    let to = Nanos(from.0.saturating_add(window - time.slack_ns - 1));
+    let to = Nanos(from.0.saturating_add(window.saturating_sub(time.slack_ns).saturating_sub(1)));
     let first = Span::collect(ops, from, to);
     if first.admitted > limit {
         return Some(first.into_excess(
@@ -79,7 +80,7 @@ fn fixed(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Option
     }
     // Later windows have an unknown phase, but a span of one window's length meets at most two.
     let two = limit.saturating_mul(2);
-    densest_span(ops, window - time.slack_ns, |sum, _| sum > two, 0, 1).map(|span| {
+    densest_span(ops, window.saturating_sub(time.slack_ns), |sum, _| sum > two, 0, 1).map(|span| {
         span.into_excess(ops, two, "a span of one window's length meets at most two windows".to_owned())
     })
 }
@@ -95,13 +96,53 @@ fn aligned(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Opti
         }
     }
     let (n, _) = sums.into_iter().find(|(_, sum)| *sum > limit)?;
-    let from = Nanos(n * window - time.epoch_ns_at_zero + time.slack_ns);
-    let to = Nanos((n + 1) * window - time.epoch_ns_at_zero - time.slack_ns - 1);
+    let edge = |n: i64| n.saturating_mul(window).saturating_sub(time.epoch_ns_at_zero);
+    let from = Nanos(edge(n).saturating_add(time.slack_ns));
+    let to = Nanos(edge(n.saturating_add(1)).saturating_sub(time.slack_ns).saturating_sub(1));
     Some(Span::collect(ops, from, to).into_excess(
         ops,
         limit,
         format!("all lie inside clock-aligned window {n}"),
     ))
+}
+
+/// The rule of a sliding counter. Of the ops of a window that had completed by some moment, one was
+/// applied last: by then the others were counted, and the window before weighed at least what it
+/// weighs at that moment.
+fn weighted(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Option<Excess> {
+    let slack = time.slack_ns;
+    let number = |at: i64| at.saturating_add(time.epoch_ns_at_zero).div_euclid(window);
+    // Ops surely inside one window, by window, in order of completion, with running sums.
+    let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    for (i, op) in ops.iter().enumerate() {
+        let n = number(op.invoke.0.saturating_sub(slack));
+        if n == number(op.complete.0.saturating_add(slack)) {
+            windows.entry(n).or_default().push(i);
+        }
+    }
+    let mut before: (i64, u64) = (i64::MIN, 0);
+    for (n, mut members) in windows {
+        members.sort_unstable_by_key(|i| ops[*i].complete);
+        let last = if before.0 == n.saturating_sub(1) { before.1 } else { 0 };
+        let begins = n.saturating_mul(window).saturating_sub(time.epoch_ns_at_zero);
+        let mut sum = 0u64;
+        for op in members.iter().map(|i| &ops[*i]) {
+            sum = sum.saturating_add(op.cost);
+            let elapsed = op.complete.0.saturating_add(slack).saturating_sub(begins).min(window);
+            let weighed =
+                i128::from(sum) * i128::from(window) + i128::from(last) * i128::from(window - elapsed);
+            if weighed > i128::from(limit) * i128::from(window) {
+                let from = Nanos(begins.saturating_sub(if last > 0 { window } else { 0 }));
+                let admitted = u64::try_from((weighed - 1) / i128::from(window) + 1).unwrap_or(u64::MAX);
+                let span = Span { from, to: op.complete, admitted };
+                let rule =
+                    format!("window {n} and the one before, weighted, when the last of them was admitted");
+                return Some(span.into_excess(ops, limit, rule));
+            }
+        }
+        before = (n, sum);
+    }
+    None
 }
 
 /// In a span of length L at most capacity + refill × (L + slack) / window can be admitted.
@@ -111,7 +152,7 @@ fn bucket(ops: &[Admitted], time: TimeContext, capacity: u64, refill: u64, windo
         spare * i128::from(window) > i128::from(refill) * i128::from(length.saturating_add(time.slack_ns))
     };
     let span = densest_span(ops, i64::MAX, over, refill, window)?;
-    let length = i128::from(span.to.0 - span.from.0) + i128::from(time.slack_ns);
+    let length = i128::from(span.to.0) - i128::from(span.from.0) + i128::from(time.slack_ns);
     let refilled = i128::from(refill) * length / i128::from(window);
     let allowed = capacity.saturating_add(u64::try_from(refilled).unwrap_or(u64::MAX));
     Some(span.into_excess(ops, allowed, format!("capacity {capacity} plus {refilled} refilled in that span")))
@@ -178,7 +219,7 @@ fn densest_span(
         let a = starts[at];
         let sum = (weight - i128::from(refill) * i128::from(a.0)) / i128::from(window);
         let sum = u64::try_from(sum).unwrap_or(0);
-        if over(sum, b.0 - a.0) {
+        if over(sum, b.0.saturating_sub(a.0)) {
             return Some(Span { from: a, to: b, admitted: sum });
         }
     }
@@ -311,6 +352,24 @@ mod tests {
         assert!(excess(&bound, &ops, time()).is_some());
         let shifted = TimeContext { epoch_ns_at_zero: 50 * MS, ..time() };
         assert_eq!(excess(&bound, &ops, shifted), None);
+    }
+
+    #[test]
+    fn a_sliding_counter_weighs_the_window_before() {
+        let bound = Bound::WeightedTwoWindow { limit: limit(4), window: window(100) };
+        // Four in one window; in the middle of the next the first two still weigh: two more fit.
+        let mut ops: Vec<_> = (0..4).map(|i| op(i, 90 * MS, 91 * MS)).collect();
+        ops.push(op(4, 150 * MS, 150 * MS + 1));
+        ops.push(op(5, 151 * MS, 151 * MS + 1));
+        assert_eq!(excess(&bound, &ops, time()), None);
+        ops.push(op(6, 152 * MS, 152 * MS + 1));
+        assert!(excess(&bound, &ops, time()).is_some());
+        // Two windows later nothing of them weighs any more.
+        let apart: Vec<_> = (0..4)
+            .map(|i| op(i, 90 * MS, 91 * MS))
+            .chain((4..8).map(|i| op(i, 210 * MS, 211 * MS)))
+            .collect();
+        assert_eq!(excess(&bound, &apart, time()), None);
     }
 
     #[test]

@@ -54,6 +54,60 @@ impl Bound {
         }
     }
 
+    /// The most that this bound allows in any span of length `window`; `None` if there is no bound.
+    pub fn most_in(&self, window: Window) -> Option<u128> {
+        let span = u128::from(window.millis());
+        // A span meets at most this many windows of the given length, wherever they begin.
+        let met = |length: Window| span.div_ceil(u128::from(length.millis())) + 1;
+        Some(match *self {
+            Self::FixedWindow { limit, window } | Self::AlignedWindow { limit, window } => {
+                u128::from(limit.get()) * met(window)
+            }
+            Self::SlidingWindow { limit, window } => {
+                u128::from(limit.get()) * span.div_ceil(u128::from(window.millis()))
+            }
+            // Whole windows are bounded as aligned ones are; the weight only takes away.
+            Self::WeightedTwoWindow { limit, window } => u128::from(limit.get()) * met(window),
+            Self::Bucket { capacity, refill, window } => {
+                u128::from(capacity.get()) + u128::from(refill.get()) * span / u128::from(window.millis())
+            }
+            Self::None => return None,
+        })
+    }
+
+    /// Whether whoever keeps this bound keeps the other as well, at all times. `false` where that
+    /// is not certain.
+    pub fn implies(&self, other: &Bound) -> bool {
+        match (*self, *other) {
+            (_, Self::None) => true,
+            (Self::FixedWindow { limit: a, window: v }, Self::FixedWindow { limit: b, window: w })
+            | (Self::AlignedWindow { limit: a, window: v }, Self::AlignedWindow { limit: b, window: w })
+            | (
+                Self::WeightedTwoWindow { limit: a, window: v },
+                Self::AlignedWindow { limit: b, window: w },
+            )
+            | (
+                Self::WeightedTwoWindow { limit: a, window: v },
+                Self::WeightedTwoWindow { limit: b, window: w },
+            ) if v == w => a <= b,
+            (
+                Self::Bucket { capacity: c, refill: r, window: v },
+                Self::Bucket { capacity, refill, window },
+            ) => {
+                c <= capacity
+                    && u128::from(r.get()) * u128::from(window.millis())
+                        <= u128::from(refill.get()) * u128::from(v.millis())
+            }
+            (
+                _,
+                Self::FixedWindow { limit, window }
+                | Self::AlignedWindow { limit, window }
+                | Self::SlidingWindow { limit, window },
+            ) => self.most_in(window).is_some_and(|most| most <= u128::from(limit.get())),
+            _ => false,
+        }
+    }
+
     /// The bound as a sentence part: `at most 10 in each 60s window from its first hit`.
     pub fn in_words(&self) -> String {
         match self {
@@ -141,4 +195,43 @@ pub struct Contract {
 pub struct Requirement {
     pub bound: Bound,
     pub scope: Scope,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(n: u64) -> Limit {
+        Limit::new(n).unwrap()
+    }
+
+    fn window(ms: u64) -> Window {
+        Window::from_millis(ms).unwrap()
+    }
+
+    #[test]
+    fn a_bucket_does_not_imply_a_window_of_its_capacity() {
+        let bucket = Bound::Bucket { capacity: limit(10), refill: limit(10), window: window(60_000) };
+        let fixed = |n| Bound::FixedWindow { limit: limit(n), window: window(60_000) };
+        assert_eq!(bucket.most_in(window(60_000)), Some(20));
+        assert!(!bucket.implies(&fixed(10)) && !bucket.implies(&fixed(19)) && bucket.implies(&fixed(20)));
+    }
+
+    #[test]
+    fn a_fixed_window_implies_itself_and_no_sliding_one_of_its_limit() {
+        let fixed = Bound::FixedWindow { limit: limit(10), window: window(100) };
+        assert!(fixed.implies(&fixed));
+        assert!(!fixed.implies(&Bound::SlidingWindow { limit: limit(10), window: window(100) }));
+        assert!(fixed.implies(&Bound::SlidingWindow { limit: limit(20), window: window(100) }));
+        assert!(!fixed.implies(&Bound::FixedWindow { limit: limit(10), window: window(99) }));
+        assert!(!Bound::None.implies(&fixed) && fixed.implies(&Bound::None));
+    }
+
+    #[test]
+    fn a_sliding_window_implies_every_window_of_its_length() {
+        let sliding = Bound::SlidingWindow { limit: limit(10), window: window(100) };
+        assert!(sliding.implies(&Bound::FixedWindow { limit: limit(10), window: window(100) }));
+        assert!(sliding.implies(&Bound::AlignedWindow { limit: limit(10), window: window(50) }));
+        assert!(!sliding.implies(&Bound::SlidingWindow { limit: limit(10), window: window(101) }));
+    }
 }

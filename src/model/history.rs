@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::contract::{Contract, Requirement};
-use super::op::{Completion, Decision, KeyId, Op, Outcome, Source};
+use super::op::{Completion, Decision, KeyId, NODE_DIED, Op, Outcome, Source};
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
@@ -33,8 +33,13 @@ pub enum Event {
     Scenario(ScenarioSummary),
     Cell(Box<CellHeader>),
     Round {
+        /// From 1.
         index: u32,
         at: Nanos,
+        /// Unix time in nanoseconds at the anchor, as the wall clock stands now: it may have been set
+        /// since the run began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch_ns_at_zero: Option<i64>,
     },
     /// A key was given a state as if `used` had been admitted before the round.
     Preset {
@@ -81,16 +86,20 @@ pub enum Event {
     ProbesComplete {
         at: Nanos,
     },
+    /// Nothing more belongs to the round; `ops` calls do.
     RoundEnd {
         at: Nanos,
+        ops: u32,
         clock_step_ns: i64,
     },
     CellEnd {
         honesty: CellHonesty,
     },
-    /// The run came to its end by itself.
+    /// The run came to its end: with this exit code by its own account, and with what went wrong.
     End {
-        status: String,
+        exit: u8,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     },
 }
 
@@ -128,6 +137,9 @@ pub struct CellHeader {
     /// Why the cell was not driven at all, such as a server too old for the limiter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
+    /// The command that shows this cell again.
+    #[serde(default)]
+    pub replay: String,
     pub contract: Contract,
     pub requirement: Option<Requirement>,
     /// The checks to make, with what the scenario expects of them.
@@ -175,13 +187,19 @@ pub struct Round {
     pub errors: BTreeMap<String, u64>,
     /// How much further the wall clock moved than the monotonic one.
     pub clock_step_ns: i64,
+    /// Unix time in nanoseconds at the anchor, as the wall clock stood in this round.
+    pub epoch_ns_at_zero: Option<i64>,
+    /// Calls that have completed, whatever came of them.
+    answered: u32,
+    /// Those of them that may still be at work in the store.
+    at_work: u32,
     /// Whether the round was recorded to its end.
     pub complete: bool,
 }
 
 impl Round {
-    pub fn starting(index: u32, at: Nanos, ops: usize) -> Self {
-        Self { index, began: at, ops: Vec::with_capacity(ops), ..Self::default() }
+    pub fn starting(index: u32, at: Nanos, epoch_ns_at_zero: Option<i64>) -> Self {
+        Self { index, began: at, epoch_ns_at_zero, ..Self::default() }
     }
 
     /// The key's place in the table, made if it is new.
@@ -194,14 +212,21 @@ impl Round {
         KeyId(u32::try_from(place).expect("fewer than 2^32 keys in a round"))
     }
 
+    /// Whether nothing of the round's calls can still be under way to the store.
+    pub fn settled(&self) -> bool {
+        self.answered as usize == self.ops.len() && self.at_work == 0
+    }
+
     pub fn count(&self, outcome: Outcome) -> u64 {
         self.ops.iter().filter(|o| o.outcome == outcome).count() as u64
     }
 
-    /// The largest number of calls that were open at the same moment.
+    /// The largest number of decided calls that were open at the same moment. A call without a
+    /// decision may be open for ever, and raced with nobody for all that is known.
     pub fn overlap(&self) -> usize {
         let mut edges: Vec<(Nanos, i32)> = Vec::with_capacity(self.ops.len() * 2);
-        for op in &self.ops {
+        let decided = |o: &&Op| matches!(o.outcome, Outcome::Admitted | Outcome::Denied);
+        for op in self.ops.iter().filter(decided) {
             edges.push((op.invoke, 1));
             edges.push((op.complete, -1));
         }
@@ -233,8 +258,8 @@ pub struct History {
     pub ground: Honesty,
     pub scenarios: Vec<ScenarioSummary>,
     pub cells: Vec<Cell>,
-    /// Whether the run ended by itself; `false` after a crash or an interrupt.
-    pub ended: bool,
+    /// How the run ended by its own account, `None` if it was killed: exit code and error.
+    pub ended: Option<(u8, Option<String>)>,
 }
 
 /// Why a history cannot be read.
@@ -257,7 +282,7 @@ pub struct Builder {
     ground: Honesty,
     scenarios: Vec<ScenarioSummary>,
     cells: Vec<Cell>,
-    ended: bool,
+    ended: Option<(u8, Option<String>)>,
     line: usize,
     /// A line that did not parse: forgiven if it turns out to be the last.
     broken: Option<HistoryError>,
@@ -270,6 +295,9 @@ impl Builder {
             return Err(error);
         }
         self.line += 1;
+        if self.ended.is_some() && !text.trim().is_empty() {
+            return Err(self.order("text after the end of the run"));
+        }
         if text.trim().is_empty() {
             return Ok(());
         }
@@ -295,16 +323,22 @@ impl Builder {
     }
 
     fn event(&mut self, event: Event) -> Result<(), HistoryError> {
+        if self.ended.is_some() {
+            return Err(self.order("an event after the end of the run"));
+        }
         match event {
             Event::Run(header) => {
+                if self.header.is_some() {
+                    return Err(self.order("a second header"));
+                }
                 if header.schema != SCHEMA {
                     return Err(HistoryError::Schema { found: header.schema.into() });
                 }
                 self.header = Some(header);
                 return Ok(());
             }
-            Event::End { .. } => {
-                self.ended = true;
+            Event::End { exit, error } => {
+                self.ended = Some((exit, error));
                 return Ok(());
             }
             Event::Ground { honesty } => {
@@ -333,9 +367,21 @@ impl Builder {
         let Some(cell) = self.cells.last_mut() else {
             return Err(HistoryError::Order { line, why: "an event before the first cell" });
         };
+        if cell.honesty.is_some() {
+            return Err(HistoryError::Order { line, why: "an event after the end of its cell" });
+        }
         match event {
             Event::CellEnd { honesty } => cell.honesty = Some(honesty),
-            Event::Round { index, at } => cell.rounds.push(Round::starting(index, at, 0)),
+            Event::Round { index, at, epoch_ns_at_zero } => {
+                let next = cell.rounds.len() as u64 + 1;
+                if u64::from(index) != next || index > cell.header.rounds {
+                    return Err(HistoryError::Order {
+                        line,
+                        why: "rounds are not numbered from 1 as planned",
+                    });
+                }
+                cell.rounds.push(Round::starting(index, at, epoch_ns_at_zero));
+            }
             other => {
                 let Some(round) = cell.rounds.last_mut() else {
                     return Err(HistoryError::Order { line, why: "an event before the first round" });
@@ -365,8 +411,14 @@ impl Builder {
 
 /// Applies an event that belongs to a round.
 pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'static str> {
+    if round.complete {
+        return Err("an event after the end of its round");
+    }
     let completion = match event {
         Event::Preset { key, used, node, invoke, complete } => {
+            if complete < invoke {
+                return Err("a preset that completes before it was invoked");
+            }
             let key = round.key(&key);
             round.presets.push(Preset { key, node, used, invoke, complete });
             return Ok(());
@@ -387,7 +439,10 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.probes_complete = true;
             return Ok(());
         }
-        Event::RoundEnd { clock_step_ns, .. } => {
+        Event::RoundEnd { clock_step_ns, ops, .. } => {
+            if round.ops.len() as u64 != u64::from(ops) || round.answered != ops {
+                return Err("a round whose calls or their ends are missing");
+            }
             round.clock_step_ns = clock_step_ns;
             round.complete = true;
             return Ok(());
@@ -418,7 +473,12 @@ pub fn complete(round: &mut Round, id: OpId, at: Nanos, completion: &Completion)
     if op.complete != Op::NEVER {
         return Err("an op that completes twice");
     }
+    if at < op.invoke {
+        return Err("an op that completes before it was invoked");
+    }
     op.finish(at, completion);
+    round.answered += 1;
+    round.at_work += u32::from(matches!(completion, Completion::Info(error) if error != NODE_DIED));
     if let Completion::Fail(error) | Completion::Info(error) = completion {
         *round.errors.entry(error.clone()).or_default() += 1;
     }
@@ -433,6 +493,7 @@ mod tests {
         let id = OpId(round.ops.len() as u32);
         let mut op = Op::new(id, NodeId(0), KeyId(0), Cost::ONE, Nanos(invoke));
         op.complete = Nanos(complete);
+        op.outcome = Outcome::Denied;
         round.ops.push(op);
     }
 
@@ -447,12 +508,22 @@ mod tests {
     }
 
     #[test]
+    fn a_call_without_a_decision_overlaps_with_nobody() {
+        let mut round = Round::default();
+        op(&mut round, 0, 10);
+        op(&mut round, 20, 30);
+        let id = OpId(2);
+        round.ops.push(Op::new(id, NodeId(0), KeyId(0), Cost::ONE, Nanos(0)));
+        assert_eq!(round.overlap(), 1);
+    }
+
+    #[test]
     fn a_cut_last_line_is_forgiven_and_a_broken_middle_is_not() {
         let head = r#"{"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}"#;
         let mut b = Builder::default();
         b.line(head).unwrap();
         b.line(r#"{"type":"rou"#).unwrap();
-        assert!(!b.finish().unwrap().ended);
+        assert_eq!(b.finish().unwrap().ended, None);
         let mut b = Builder::default();
         b.line(head).unwrap();
         b.line("garbage").unwrap();

@@ -56,6 +56,9 @@ pub enum Completion {
     Info(String),
 }
 
+/// The error of a call whose node died: nothing of it is on its way any more.
+pub const NODE_DIED: &str = "the node died at this step";
+
 /// What a call came to, as the checkers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {

@@ -18,7 +18,10 @@ pub struct Report {
     /// The worst verdict after expectations: an expected `fail` counts as a pass.
     pub verdict: Verdict,
     pub exit: u8,
-    /// What stopped the run before its end, and what to do about it.
+    /// Whether every cell that was planned was run.
+    #[serde(default)]
+    pub finished: bool,
+    /// What went wrong, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     pub run: String,
@@ -41,6 +44,9 @@ pub struct ScenarioSummary {
     pub shows: String,
     /// Whether the scenario ran as written, so that its expectations hold.
     pub as_written: bool,
+    /// The same as a sentence.
+    #[serde(default)]
+    pub terms: String,
     /// Workload and limit in words.
     pub plan: String,
     /// The requirement in words, if there is one.
@@ -156,7 +162,7 @@ impl CheckReport {
             other => other.name(),
         };
         match (self.outcome, self.expected) {
-            (Standing::AsExpected, Some(Verdict::Fail)) => format!("{verdict} (expected)"),
+            (Standing::AsExpected, Some(Verdict::Fail | Verdict::Unknown)) => format!("{verdict} (expected)"),
             (Standing::Unexpected, Some(expected)) => {
                 format!("{verdict} (expected {})", expected.name().to_uppercase())
             }

@@ -229,6 +229,15 @@ pub struct ScenarioError {
     pub message: String,
 }
 
+impl ScenarioError {
+    /// Points at the first of the needles that the file has, or at its beginning.
+    pub fn at(file: &str, text: &str, needles: &[&str], message: String) -> Self {
+        let offset = needles.iter().find_map(|needle| text.find(needle)).unwrap_or(0);
+        let (line, column) = position(text, offset);
+        Self { file: file.to_owned(), line, column, message }
+    }
+}
+
 impl Scenario {
     /// Reads and validates a scenario. `file` is only used in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
@@ -236,10 +245,9 @@ impl Scenario {
             let (line, column) = position(text, error.span().map_or(0, |s| s.start));
             ScenarioError { file: file.to_owned(), line, column, message: with_hint(error.message()) }
         })?;
-        scenario.validate().map_err(|(needle, message)| {
-            let (line, column) = position(text, text.find(&needle).unwrap_or(0));
-            ScenarioError { file: file.to_owned(), line, column, message }
-        })?;
+        scenario
+            .validate()
+            .map_err(|(needle, message)| ScenarioError::at(file, text, &[&needle], message))?;
         Ok(scenario)
     }
 
@@ -279,7 +287,19 @@ impl Scenario {
                 ));
             }
         }
-        self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))
+        self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))?;
+        self.preset_fits().map_err(|message| ("preset".to_owned(), message))
+    }
+
+    /// More than the limit cannot have been used before.
+    pub fn preset_fits(&self) -> Result<(), String> {
+        let (preset, limit) = (self.workload.preset, self.limit.limit);
+        if preset > limit.get() {
+            return Err(format!(
+                "preset = {preset} is more than the limit of {limit}: that much cannot be used"
+            ));
+        }
+        Ok(())
     }
 
     /// The verdict expected of a variant under a check.
@@ -324,7 +344,7 @@ impl WorkloadPlan {
             "{} of {} calls, {} in flight over {} connections from {} node{}, {} round{}",
             self.shape.name(),
             self.requests,
-            self.in_flight,
+            self.in_flight.min(self.requests),
             self.connections,
             self.nodes,
             plural(self.nodes),

@@ -216,17 +216,14 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Which app server: 0 is written `a`, 1 `b`, 26 `n26`.
+/// Which app server, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub u16);
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match u8::try_from(self.0) {
-            Ok(n) if n < 26 => write!(f, "{}", char::from(b'a' + n)),
-            _ => write!(f, "n{}", self.0),
-        }
+        self.0.fmt(f)
     }
 }
 

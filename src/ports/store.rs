@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::BoxFuture;
-use crate::model::op::Completion;
+use crate::model::op::{Completion, NODE_DIED};
 
 /// A command: name and arguments, as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub enum StoreError {
     #[error("unexpected reply: {0}")]
     Unexpected(String),
     /// The node died at this step (a fault, not an error of the store).
-    #[error("the node died at this step")]
+    #[error("{NODE_DIED}")]
     NodeDied,
 }
 

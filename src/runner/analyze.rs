@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::exit::{self, Exit};
 use super::judge;
-use super::plan::shell_words;
 use crate::model::history::{Builder, History};
-use crate::model::report::{self, Report};
+use crate::model::report::{self, Honesty, Report};
 use crate::model::verdict::Verdict;
 
 /// The history a user means: a file, a run's folder, or the name of one below `out`.
@@ -38,21 +37,26 @@ pub fn read(path: &Path) -> Result<History, String> {
 
 /// The report that the history gives.
 pub fn report(history: &History) -> Report {
-    let replay = shell_words(&history.header.command);
-    let cells: Vec<_> = history.cells.iter().map(|c| judge::judge(c, &replay)).collect();
-    let (exit, verdict) = exit::of_cells(&cells);
-    let error = (!history.ended).then(|| "the run was cut short; this is what it had recorded".to_owned());
+    let cells: Vec<_> = history.cells.iter().map(judge::judge).collect();
+    let (judged, verdict) = exit::of_cells(&cells);
+    let clock_step_ms = history.cells.iter().map(judge::clock_step_ms).fold(0.0, f64::max);
     // A run that was cut short may have planned more: what it did not get to is not a pass.
-    let (exit, verdict) = if history.ended {
-        (exit, verdict)
-    } else {
-        (exit.and(Exit::Unknown), verdict.max(Verdict::Unknown))
+    let (exit, verdict, error) = match &history.ended {
+        Some((_, None)) => (judged, verdict, None),
+        Some((_, Some(error))) => {
+            (judged.and(Exit::Unknown), verdict.max(Verdict::Unknown), Some(error.clone()))
+        }
+        None => {
+            let cut = "the run was cut short; this is what it had recorded".to_owned();
+            (judged.and(Exit::Unknown), verdict.max(Verdict::Unknown), Some(cut))
+        }
     };
     Report {
         schema: report::SCHEMA,
         passed: exit == Exit::Ok,
         verdict,
         exit: exit.code(),
+        finished: error.is_none(),
         error,
         run: history.header.id.clone(),
         lab: history.header.lab.clone(),
@@ -60,7 +64,7 @@ pub fn report(history: &History) -> Report {
         seed: history.header.seed,
         command: history.header.command.clone(),
         out: None,
-        honesty: history.ground.clone(),
+        honesty: Honesty { clock_step_ms, ..history.ground.clone() },
         scenarios: history.scenarios.clone(),
         cells,
     }

@@ -77,7 +77,8 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let prefix = format!("{}-{index}:", drive.prefix);
         let key = format!("{prefix}user");
         let drift_before = drive.recorder.wall_drift_ns();
-        drive.recorder.event(Event::Round { index, at: drive.recorder.now() });
+        let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
+        drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
         drive.recorder.expect_ops(workload.requests.get() as usize);
         let nodes = build(drive, &stores);
         preset(drive, &nodes, &key).await?;
@@ -97,7 +98,8 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         }
         probe_keys(drive, &mut probe, &prefix).await?;
         let clock_step_ns = drive.recorder.wall_drift_ns() - drift_before;
-        drive.recorder.event(Event::RoundEnd { at: drive.recorder.now(), clock_step_ns });
+        let ops = drive.recorder.ops_of_round();
+        drive.recorder.event(Event::RoundEnd { at: drive.recorder.now(), ops, clock_step_ns });
         (drive.round_done)(index);
     }
     add_traffic(&mut honesty, &stores);
@@ -198,7 +200,7 @@ fn parse_info(text: &str) -> ServerInfo {
     }
 }
 
-/// Lists the round's keys to the end and records the expiry of each.
+/// Lists the round's keys (a limiter may put something before the key it was given) to the end and records the expiry of each.
 async fn probe_keys(
     drive: &Drive<'_>,
     connection: &mut MultiplexedConnection,
@@ -209,7 +211,7 @@ async fn probe_keys(
         let scan = redis::cmd("SCAN")
             .arg(cursor)
             .arg("MATCH")
-            .arg(format!("{prefix}*"))
+            .arg(format!("*{prefix}*"))
             .arg("COUNT")
             .arg(1000)
             .to_owned();

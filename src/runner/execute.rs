@@ -73,7 +73,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         [one] => one.name.clone(),
         many => format!("{}-scenarios", many.len()),
     };
-    let (folder, mut trouble) = match RunFolder::create(&request.out, &started, &name, request.seed) {
+    let (folder, unkept) = match RunFolder::create(&request.out, &started, &name, request.seed) {
         Ok(folder) => (Some(folder), None),
         Err(error) => {
             let text = format!(
@@ -99,6 +99,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         passed: false,
         verdict: Verdict::Unknown,
         exit: Exit::Unknown.code(),
+        finished: false,
         error: None,
         run,
         lab: env!("CARGO_PKG_VERSION").to_owned(),
@@ -106,31 +107,23 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         seed: request.seed,
         command: request.command.clone(),
         out: folder.as_ref().map(|f| f.path().display().to_string()),
-        honesty: Honesty::default(),
+        honesty: Honesty { backend: request.backend.clone(), ..Honesty::default() },
         scenarios: Vec::new(),
         cells: Vec::new(),
     };
     let mut run = Run { request: &request, progress, recorder, folder, report };
-    let halt = run.with_servers().await;
-    let (halted, text) = match halt {
+    let (halted, error) = match run.with_servers().await {
         Ok(()) => (Exit::Ok, None),
-        Err(Halt::Interrupted) => (Exit::Ok, Some("interrupted; this is what was measured".to_owned())),
+        Err(Halt::Interrupted) => (Exit::Ok, Some(run.interrupted())),
         Err(Halt::Environment(text)) => (Exit::Environment, Some(text)),
         Err(Halt::Broken(text)) => (Exit::Broken, Some(text)),
     };
-    trouble = text.or(trouble);
-    if trouble.is_none() && request.stop.code().is_none() {
-        run.recorder.event(Event::End { status: "ended".to_owned() });
-    }
-    let mut exit = halted;
-    if let Err(text) = run.recorder.close() {
-        exit = exit.and(Exit::Environment);
-        trouble = trouble.or(Some(text));
-    }
-    if run.report.out.is_none() {
-        exit = exit.and(Exit::Environment);
-    }
-    run.finish(exit, trouble)
+    run.report.finished = error.is_none();
+    let code = halted.and(request.stop.code().map_or(Exit::Ok, Exit::Interrupted)).code();
+    run.recorder.event(Event::End { exit: code, error: error.clone() });
+    let unkept = unkept.or(run.recorder.close().err());
+    let kept = if unkept.is_some() { Exit::Environment } else { Exit::Ok };
+    run.finish(halted.and(kept), error.or(unkept))
 }
 
 struct Run<'a> {
@@ -142,6 +135,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// What an interrupted run did not get to.
+    fn interrupted(&self) -> String {
+        let done = self.report.cells.len();
+        let planned = self.request.plans.iter().flat_map(|p| p.cells.iter().map(move |c| (p, c)));
+        let rest: Vec<String> = planned.skip(done).map(|(_, c)| c.limiter.to_string()).collect();
+        match rest.as_slice() {
+            [] => "interrupted; this is what was measured".to_owned(),
+            rest => format!("interrupted; this is what was measured; not run: {}", rest.join(", ")),
+        }
+    }
+
     /// Opens the backend, runs everything, and takes it all down again.
     async fn with_servers(&mut self) -> Result<(), Halt> {
         let journal = Journal::open(&self.report.run)
@@ -210,6 +214,9 @@ impl Run<'_> {
         let address = deployment.primary.address();
         let mut admin = drive::admin(address).await.map_err(environment)?;
         let server = drive::server_info(&mut admin).await.map_err(environment)?;
+        if let Some(folder) = &self.folder {
+            folder.announce();
+        }
         // The network path and the image are known once a server runs.
         backend.describe(&mut self.report.honesty);
         self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
@@ -218,7 +225,10 @@ impl Run<'_> {
         for (index, cell) in plan.cells.iter().enumerate() {
             let label = cell.limiter.to_string();
             self.progress.cell(plan, &label, index + 1, plan.cells.len());
-            let header = header(plan, cell, &server, backend.name());
+            let header = CellHeader {
+                replay: plan.replay(&label, backend.name(), &self.request.options),
+                ..header(plan, cell, &server, backend.name())
+            };
             let not_run = header.not_run.is_some();
             self.recorder.event(Event::Cell(Box::new(header)));
             let driven = if not_run {
@@ -226,7 +236,8 @@ impl Run<'_> {
             } else {
                 let rounds = plan.scenario.workload.rounds.get();
                 let progress = self.progress;
-                drive::drive(Drive {
+                let round_done = |done| progress.round(done, rounds);
+                let driving = drive::drive(Drive {
                     plan,
                     cell,
                     address,
@@ -234,13 +245,17 @@ impl Run<'_> {
                     seed: self.request.seed,
                     recorder: &self.recorder,
                     hook: None,
-                    round_done: &|done| progress.round(done, rounds),
-                })
-                .await
+                    round_done: &round_done,
+                });
+                match AssertUnwindSafe(driving).catch_unwind().await {
+                    Ok(driven) => driven.map_err(environment),
+                    Err(panic) => Err(Halt::Broken(panic_text(&*panic))),
+                }
             };
-            let honesty = *driven.as_ref().unwrap_or(&report::CellHonesty::default());
-            self.judge(plan, &label, backend.name(), honesty);
-            driven.map_err(environment)?;
+            // A panic too leaves the rounds before it behind, and they count.
+            let honesty = driven.as_ref().copied().unwrap_or_default();
+            self.judge(honesty);
+            driven?;
             if self.request.stop.stopped() {
                 return Err(Halt::Interrupted);
             }
@@ -249,34 +264,34 @@ impl Run<'_> {
     }
 
     /// Judges the cell that was just driven, and writes everything known so far.
-    fn judge(&mut self, plan: &Plan, label: &str, backend: &str, honesty: report::CellHonesty) {
-        let Some(mut cell) = self.recorder.take_cell(honesty) else { return };
-        if let Some(honesty) = &mut cell.honesty {
-            honesty.overlap = cell.rounds.iter().map(history::Round::overlap).max().unwrap_or(0);
-        }
-        let step = cell.rounds.iter().map(|r| r.clock_step_ns.abs()).max().unwrap_or(0);
+    fn judge(&mut self, honesty: report::CellHonesty) {
+        let Some(cell) = self.recorder.take_cell(honesty) else { return };
         let ground = &mut self.report.honesty;
-        ground.clock_step_ms = ground.clock_step_ms.max(step as f64 / 1e6);
-        let judged = judge::judge(&cell, &plan.replay(label, backend));
-        self.progress.cell_done(&judged);
+        ground.clock_step_ms = ground.clock_step_ms.max(judge::clock_step_ms(&cell));
+        let judged = judge::judge(&cell);
         self.report.cells.push(judged);
         if let Some(folder) = &self.folder
             && let Err(error) = folder.write(&self.report)
         {
             self.progress.warn(&error);
         }
+        // Last, so that whoever is told cannot lose it.
+        if let Some(judged) = self.report.cells.last() {
+            self.progress.cell_done(judged);
+        }
     }
 
     /// Fills in what the run came to, and writes it for the last time.
-    fn finish(mut self, ended: Exit, trouble: Option<String>) -> Report {
+    fn finish(mut self, ended: Exit, error: Option<String>) -> Report {
         let cleanup = if self.report.exit == Exit::Cleanup.code() { Exit::Cleanup } else { Exit::Ok };
         let (judged, verdict) = exit::of_cells(&self.report.cells);
         let interrupted = self.request.stop.code().map_or(Exit::Ok, Exit::Interrupted);
         let mut exit = judged.and(ended).and(cleanup).and(interrupted);
-        // A run that did not get to its end is not a pass, whatever its first cells said.
-        let cut = ended != Exit::Ok || interrupted != Exit::Ok;
+        // A run that did not get to its end is not a pass, whatever its first cells said. One whose
+        // results could not be kept was judged all the same.
+        let cut = !self.report.finished || interrupted != Exit::Ok;
         self.report.verdict = if cut { verdict.max(Verdict::Unknown) } else { verdict };
-        self.report.error = trouble;
+        self.report.error = error;
         self.settle(exit);
         if let Some(folder) = self.folder.take()
             && let Err(error) = folder.write(&self.report)
@@ -321,6 +336,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         rounds: plan.scenario.workload.rounds.get(),
         concurrent: plan.concurrent(),
         not_run,
+        replay: String::new(),
         contract: (cell.spec.contract)(&cell.settings),
         requirement: plan.scenario.require.as_ref().map(|r| r.requirement(plan.scenario.limit)),
         checks: cell.checks.clone(),

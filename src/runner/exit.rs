@@ -37,6 +37,20 @@ impl Exit {
         }
     }
 
+    /// The exit that a code stands for.
+    pub fn of_code(code: u8) -> Self {
+        let known = [
+            Self::Ok,
+            Self::Failed,
+            Self::Usage,
+            Self::Environment,
+            Self::Unknown,
+            Self::Cleanup,
+            Self::Broken,
+        ];
+        known.into_iter().find(|e| e.code() == code).unwrap_or(Self::Interrupted(code))
+    }
+
     /// The one of two that wins.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -46,8 +60,12 @@ impl Exit {
 
 /// What the verdicts alone come to, with the verdict of the whole.
 pub fn of_cells(cells: &[CellReport]) -> (Exit, Verdict) {
-    let worst = cells.iter().flat_map(|c| &c.checks).map(|c| weight(c.verdict, c.outcome)).max();
+    let checks = || cells.iter().flat_map(|c| &c.checks);
+    let worst = checks().map(|c| weight(c.verdict, c.outcome)).max();
+    // Nothing that applied was judged: that is no pass.
+    let told = checks().any(|c| c.verdict != Verdict::NotApplicable);
     match worst {
+        Some(Weight::Fine) if !told => (Exit::Unknown, Verdict::Unknown),
         Some(Weight::Fine) => (Exit::Ok, Verdict::Pass),
         Some(Weight::Failed) => (Exit::Failed, Verdict::Fail),
         Some(Weight::Inconclusive) | None => (Exit::Unknown, Verdict::Unknown),
@@ -80,5 +98,28 @@ mod tests {
     #[test]
     fn a_run_that_measured_nothing_is_not_a_pass() {
         assert_eq!(of_cells(&[]), (Exit::Unknown, Verdict::Unknown));
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_applied_is_not_a_pass() {
+        let check = |verdict| crate::model::report::CheckReport {
+            check: "never-over-limit".to_owned(),
+            verdict,
+            expected: None,
+            outcome: crate::model::verdict::Standing::Judged,
+            witness: None,
+            why: None,
+            replay: None,
+        };
+        let json = r#"{"scenario":"","limiter":"","params":{},"policy":null,"client":"","backend":"","server":"",
+            "server_flavour":"","limit":1,"rounds":[],"checks":[],
+            "contract":{"bound":{"kind":"none"},"scope":"global","clock":"app","clock_resolution_ms":1,
+                        "denials":"free","on_outage":"error","key_ttl_at_most":null},
+            "honesty":{"generator_cpu":0.0,"overlap":0,"commands":0,"round_trips":0,"busy_ms":0.0}}"#;
+        let mut cell: CellReport = serde_json::from_str(json).unwrap();
+        cell.checks = vec![check(Verdict::NotApplicable)];
+        assert_eq!(of_cells(std::slice::from_ref(&cell)).0, Exit::Unknown);
+        cell.checks.push(check(Verdict::Pass));
+        assert_eq!(of_cells(&[cell]).0, Exit::Ok);
     }
 }

@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::checkers;
 use crate::model::history::{Cell, PlannedCheck, Round};
 use crate::model::op::Outcome;
-use crate::model::report::{CellReport, CheckReport, RoundCounts};
+use crate::model::report::{CellHonesty, CellReport, CheckReport, RoundCounts};
 use crate::model::verdict::{Finding, Verdict, standing};
 
-/// Judges a cell. `replay` is the command that shows a failure again.
-pub fn judge(cell: &Cell, replay: &str) -> CellReport {
+/// Judges a cell.
+pub fn judge(cell: &Cell) -> CellReport {
     let header = &cell.header;
     let mut errors = BTreeMap::new();
     for (text, count) in cell.rounds.iter().flat_map(|r| &r.errors) {
@@ -28,10 +28,21 @@ pub fn judge(cell: &Cell, replay: &str) -> CellReport {
         limit: header.limit,
         contract: header.contract.clone(),
         rounds: cell.rounds.iter().map(counts).collect(),
-        checks: header.checks.iter().map(|c| check(cell, c, replay)).collect(),
-        honesty: cell.honesty.unwrap_or_default(),
+        checks: header.checks.iter().map(|c| check(cell, c)).collect(),
+        honesty: honesty(cell),
         errors,
     }
+}
+
+/// As it was driven, with what only the whole record shows.
+fn honesty(cell: &Cell) -> CellHonesty {
+    let overlap = cell.rounds.iter().map(Round::overlap).max().unwrap_or(0);
+    CellHonesty { overlap, ..cell.honesty.unwrap_or_default() }
+}
+
+/// The largest step of the wall clock in a round.
+pub fn clock_step_ms(cell: &Cell) -> f64 {
+    cell.rounds.iter().map(|r| r.clock_step_ns.saturating_abs()).max().unwrap_or(0) as f64 / 1e6
 }
 
 fn counts(round: &Round) -> RoundCounts {
@@ -45,17 +56,19 @@ fn counts(round: &Round) -> RoundCounts {
     }
 }
 
-fn check(cell: &Cell, planned: &PlannedCheck, replay: &str) -> CheckReport {
+fn check(cell: &Cell, planned: &PlannedCheck) -> CheckReport {
     let Finding { verdict, because } = finding(cell, &planned.check);
     let failed = verdict == Verdict::Fail;
+    // What was not run cannot disappoint: its expectation is about another server.
+    let expected = planned.expected.filter(|_| cell.header.not_run.is_none());
     CheckReport {
         check: planned.check.clone(),
         verdict,
-        expected: planned.expected,
-        outcome: standing(verdict, planned.expected),
+        expected,
+        outcome: standing(verdict, expected),
         witness: failed.then(|| because.clone()),
         why: (!failed).then_some(because),
-        replay: failed.then(|| replay.to_owned()),
+        replay: failed.then(|| cell.header.replay.clone()).filter(|r| !r.is_empty()),
     }
 }
 

@@ -24,10 +24,7 @@ impl RunFolder {
             let suffix = if n == 1 { String::new() } else { format!("-{n}") };
             let path = base.join(format!("{time}-{scenario}-{seed}{suffix}"));
             match std::fs::create_dir(&path) {
-                Ok(()) => {
-                    point_latest(base, &path);
-                    return Ok(Self { path });
-                }
+                Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -37,6 +34,14 @@ impl RunFolder {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes `latest` point here. Done once a server is up: a run that measures nothing is not what
+    /// the next `analyze` means.
+    pub fn announce(&self) {
+        if let Some(base) = self.path.parent() {
+            point_latest(base, &self.path);
+        }
     }
 
     pub fn history(&self) -> PathBuf {

@@ -7,8 +7,9 @@ use crate::clients;
 use crate::limiters;
 use crate::model::history::PlannedCheck;
 use crate::model::report::ScenarioSummary;
-use crate::model::scenario::{LimiterRef, Scenario};
+use crate::model::scenario::{LimitPlan, LimiterRef, Scenario};
 use crate::model::units::{Limit, Seed, Window};
+use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
 use crate::topologies;
 use crate::workloads;
@@ -55,25 +56,26 @@ pub struct CellPlan {
 
 /// Applies the changes and looks every name up. The error is the user's to mend.
 pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, String> {
-    let Named { name, call, scenario: written } = named;
-    let mut scenario = written.clone();
+    known(&named)?;
+    let mut scenario = named.scenario.clone();
     changes.apply(&mut scenario);
     scenario.workload.validate()?;
-    for check in &scenario.checks {
-        checkers::find(check).map_err(|e| format!("scenario '{name}': {e}"))?;
-    }
-    topologies::find(&scenario.topology.kind).map_err(|e| format!("scenario '{name}': {e}"))?;
+    scenario.preset_fits()?;
     // The choice of limiters is not a change of the experiment: expectations still hold.
-    let as_written = scenario == written && !changes.strict;
+    let changed = scenario != named.scenario;
+    let as_written = !changed && !changes.strict;
     let mut cells = Vec::new();
     for (limiter, client) in chosen(&scenario, changes)? {
         cells.push(cell(&scenario, limiter, client.as_deref(), as_written)?);
     }
+    let terms = terms(changed, changes.strict, &cells);
+    let Named { name, call, .. } = named;
     let summary = ScenarioSummary {
         name: name.clone(),
         title: scenario.title.clone(),
         shows: scenario.shows.clone(),
         as_written,
+        terms,
         plan: format!(
             "limit {} per {}; {}",
             scenario.limit.limit,
@@ -91,6 +93,44 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     };
     let call = call.into_iter().chain(changes.to_args()).chain(["--seed".to_owned(), seed.to_string()]);
     Ok(Plan { name, call: call.collect(), summary, cells, scenario })
+}
+
+/// Whether the scenario's expectations hold, as a sentence.
+fn terms(changed: bool, strict: bool, cells: &[CellPlan]) -> String {
+    let open = |c: &&CellPlan| c.checks.iter().all(|k| k.expected.is_none());
+    let judged = cells.iter().filter(open).count();
+    match (changed, strict, judged) {
+        (true, ..) => "parameters changed: verdicts are judged, expectations do not apply".to_owned(),
+        (_, true, _) => "strict: verdicts are judged, expectations do not apply".to_owned(),
+        (.., 0) => "as written: verdicts are compared with what the scenario expects".to_owned(),
+        (.., n) if n == cells.len() => "nothing is expected: verdicts are judged".to_owned(),
+        (.., n) => format!(
+            "as written: verdicts are compared with what the scenario expects; {n} of {} limiters have no \
+             expectation and are judged",
+            cells.len()
+        ),
+    }
+}
+
+/// Whether every name in the file means something; if not, where it stands.
+fn known(named: &Named) -> Result<(), String> {
+    let written = &named.scenario;
+    for check in &written.checks {
+        checkers::find(check).map_err(|e| named.objection(check, e))?;
+    }
+    let kind = &written.topology.kind;
+    topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    for variant in &written.variants {
+        let label = variant.limiter.to_string();
+        let spec = limiters::find(&variant.limiter.name).map_err(|e| named.objection(&label, e))?;
+        let LimitPlan { limit, window } = written.limit;
+        Settings::new(spec, limit, window, &variant.limiter.params)
+            .map_err(|e| named.objection(&label, e))?;
+        if let Some(client) = &variant.client {
+            clients::find(client).map_err(|e| named.objection(client, e))?;
+        }
+    }
+    Ok(())
 }
 
 /// The limiters that run, each with its client: the scenario's, or those the user named.
@@ -182,10 +222,16 @@ impl Plan {
     }
 
     /// The command that shows one cell of this plan again.
-    pub fn replay(&self, limiter: &str, backend: &str) -> String {
+    pub fn replay(&self, limiter: &str, backend: &str, options: &BackendOptions) -> String {
         let mut words = vec!["rl-lab".to_owned()];
         words.extend(self.call.iter().cloned());
         words.extend(["--backend".to_owned(), backend.to_owned()]);
+        // Another server would be another experiment.
+        let path = options.redis_server.as_ref().map(|p| p.display().to_string());
+        let image = options.image.clone().filter(|_| backend == "docker");
+        for (flag, value) in [("--image", image), ("--redis-server", path.filter(|_| backend == "local"))] {
+            words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
+        }
         words.extend(["--limiters".to_owned(), limiter.to_owned()]);
         shell_words(&words)
     }
@@ -245,11 +291,39 @@ mod tests {
     }
 
     #[test]
+    fn the_command_that_repeats_a_cell_names_the_server_it_ran_on() {
+        let plan = race(&Overrides::default()).unwrap();
+        let options = BackendOptions {
+            image: Some("redis:7".to_owned()),
+            redis_server: Some("/opt/redis-server".into()),
+            start_timeout: None,
+        };
+        let docker = plan.replay("get-then-incr", "docker", &options);
+        assert!(docker.contains(" --image redis:7 ") && !docker.contains("--redis-server"), "{docker}");
+        let local = plan.replay("get-then-incr", "local", &options);
+        assert!(
+            local.contains(" --redis-server /opt/redis-server ") && !local.contains("--image"),
+            "{local}"
+        );
+    }
+
+    #[test]
+    fn the_terms_say_whether_expectations_hold() {
+        let terms = |changes: &Overrides| race(changes).unwrap().summary.terms;
+        assert!(terms(&Overrides::default()).starts_with("as written"));
+        assert!(terms(&Overrides { strict: true, ..Overrides::default() }).starts_with("strict"));
+        let rounds = Overrides { rounds: NonZeroU32::new(7), ..Overrides::default() };
+        assert!(terms(&rounds).starts_with("parameters changed"));
+        let other = Overrides { limiters: vec!["gcra-lua:burst=3".parse().unwrap()], ..Overrides::default() };
+        assert!(terms(&other).starts_with("nothing is expected"));
+    }
+
+    #[test]
     fn the_command_that_repeats_a_cell_carries_every_change() {
         let changes = Overrides { preset: Some(998), limit: Limit::new(1000).ok(), ..Overrides::default() };
         let plan = race(&changes).unwrap();
         assert_eq!(
-            plan.replay("get-then-incr", "local"),
+            plan.replay("get-then-incr", "local", &BackendOptions::default()),
             "rl-lab race --limit 1000 --preset 998 --seed 1 --backend local --limiters get-then-incr"
         );
     }

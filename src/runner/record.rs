@@ -141,9 +141,9 @@ impl Recorder {
         push_json(&mut state.text, &event);
         match event {
             Event::Cell(header) => self.begin_cell(&mut state, *header),
-            Event::Round { index, at } => {
+            Event::Round { index, at, epoch_ns_at_zero } => {
                 if let Some(cell) = &mut state.cell {
-                    cell.rounds.push(Round::starting(index, at, 0));
+                    cell.rounds.push(Round::starting(index, at, epoch_ns_at_zero));
                 }
             }
             Event::CellEnd { honesty } => {
@@ -173,6 +173,13 @@ impl Recorder {
         if let Some(round) = self.shared.state().cell.as_mut().and_then(|c| c.rounds.last_mut()) {
             round.ops.reserve_exact(count);
         }
+    }
+
+    /// Calls that the open round has made so far.
+    pub fn ops_of_round(&self) -> u32 {
+        let state = self.shared.state();
+        let round = state.cell.as_ref().and_then(|c| c.rounds.last());
+        round.map_or(0, |r| u32::try_from(r.ops.len()).unwrap_or(u32::MAX))
     }
 
     /// Ends the cell and hands it over to be judged.
@@ -329,7 +336,7 @@ mod tests {
         )
         .unwrap();
         recorder.event(Event::Cell(Box::new(header)));
-        recorder.event(Event::Round { index: 1, at: Nanos(0) });
+        recorder.event(Event::Round { index: 1, at: Nanos(0), epoch_ns_at_zero: None });
         recorder.shared.state().text.clear();
         let id = recorder.invoke(NodeId(3), "a \"key\" \u{e9}\n", Cost::new(7).unwrap());
         let text = recorder.shared.state().text.clone();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::model::names;
-use crate::model::scenario::Scenario;
+use crate::model::scenario::{Scenario, ScenarioError};
 
 include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
@@ -14,6 +14,17 @@ pub struct Named {
     /// How to call it again: `["race"]`, or `["run", "mine.toml"]`.
     pub call: Vec<String>,
     pub scenario: Scenario,
+    file: String,
+    text: String,
+}
+
+impl Named {
+    /// An objection to a value that the file writes, with its place there.
+    pub fn objection(&self, value: &str, message: String) -> String {
+        let quoted = [format!("\"{value}\""), format!("'{value}'")];
+        let needles = [quoted[0].as_str(), quoted[1].as_str(), value];
+        ScenarioError::at(&self.file, &self.text, &needles, message).to_string()
+    }
 }
 
 /// The scenarios in the binary.
@@ -25,8 +36,12 @@ pub fn embedded() -> Result<Vec<Named>, String> {
 }
 
 fn read(name: &str, text: &str) -> Result<Named, String> {
-    let scenario = Scenario::parse(&format!("scenarios/{name}.toml"), text).map_err(|e| e.to_string())?;
-    Ok(Named { name: name.to_owned(), call: vec![name.to_owned()], scenario })
+    named(name, vec![name.to_owned()], format!("scenarios/{name}.toml"), text.to_owned())
+}
+
+fn named(name: &str, call: Vec<String>, file: String, text: String) -> Result<Named, String> {
+    let scenario = Scenario::parse(&file, &text).map_err(|e| e.to_string())?;
+    Ok(Named { name: name.to_owned(), call, scenario, file, text })
 }
 
 /// An embedded scenario by name; the error names the nearest one.
@@ -54,9 +69,8 @@ pub fn load(file: &str) -> Result<Named, String> {
         }
         Err(error) => return Err(format!("cannot read '{file}': {error}")),
     };
-    let name = path.file_stem().and_then(|s| s.to_str()).unwrap_or("scenario").to_owned();
-    let scenario = Scenario::parse(file, &text).map_err(|e| e.to_string())?;
-    Ok(Named { name, call: vec!["run".to_owned(), file.to_owned()], scenario })
+    let name = path.file_stem().and_then(|s| s.to_str()).unwrap_or("scenario");
+    named(name, vec!["run".to_owned(), file.to_owned()], file.to_owned(), text)
 }
 
 #[cfg(test)]

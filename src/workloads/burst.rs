@@ -31,8 +31,10 @@ impl Workload for Burst {
         "requests calls, in_flight at a time, released at one start line"
     }
 
-    fn concurrent(&self, plan: &WorkloadPlan) -> bool {
-        plan.in_flight.get() > 1 && plan.requests.get() > 1
+    /// Also with one call in flight: a burst of calls made one after the other shows no race, and
+    /// must not be taken for one that showed there is none.
+    fn concurrent(&self, _plan: &WorkloadPlan) -> bool {
+        true
     }
 
     fn drive<'a>(&'a self, offer: Offer<'a>) -> BoxFuture<'a, ()> {

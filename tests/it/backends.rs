@@ -11,6 +11,8 @@ use rl_lab::backends::{self, gc, probe};
 use rl_lab::model::report::Honesty;
 use rl_lab::ports::backend::{Backend, BackendError, BackendOptions, ServerSpec};
 
+use crate::support::{engine_traces, on_both, usable};
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A run with a state folder of its own.
@@ -47,7 +49,7 @@ impl Run {
     }
 
     /// Everything of the run that is still there, journal aside.
-    fn traces(&self, backend: &str) -> Vec<String> {
+    async fn traces(&self, backend: &str) -> Vec<String> {
         let mut traces = Vec::new();
         if self.folder().exists() {
             traces.push(format!("folder {}", self.folder().display()));
@@ -59,47 +61,15 @@ impl Run {
             }
         }
         if backend == "docker" {
-            traces.extend(engine_traces(&self.id));
+            traces.extend(engine_traces(&self.id).await);
         }
         traces
     }
 
     async fn assert_nothing_is_left(&self, backend: &str) {
-        assert_eq!(self.traces(backend), Vec::<String>::new());
+        assert_eq!(self.traces(backend).await, Vec::<String>::new());
         assert_eq!(journal::all_in(self.state.path()), Vec::<PathBuf>::new());
     }
-}
-
-/// Asks the `docker` command, which knows nothing of the lab's own ways to look and to remove.
-fn engine_traces(run: &str) -> Vec<String> {
-    let label = format!("label=rl-lab.run={run}");
-    let lists: [&[&str]; 2] = [
-        &["ps", "-a", "--format", "container {{.Names}}"],
-        &["network", "ls", "--format", "network {{.Name}}"],
-    ];
-    let names = |args: &[&str]| {
-        let output = Command::new("docker").args(args).args(["--filter", &label]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
-    };
-    lists.into_iter().flat_map(names).collect()
-}
-
-/// Whether the backend can serve here. One that cannot is skipped, unless this is where all must.
-async fn usable(backend: &str) -> bool {
-    let found = backends::survey(&BackendOptions::default()).await;
-    let survey = found.into_iter().find(|s| s.name == backend).unwrap();
-    if survey.usable {
-        return true;
-    }
-    let required = std::env::var_os("RL_LAB_REQUIRE_ENGINES").is_some_and(|v| v == "1");
-    assert!(!required, "backend {backend} is required and not usable: {}", survey.detail);
-    let reason = match backend {
-        "docker" if survey.detail.starts_with("no Docker engine") => "no Docker engine answers",
-        _ => &survey.detail,
-    };
-    println!("skipped: {reason}");
-    false
 }
 
 fn spec(name: &str) -> ServerSpec {
@@ -114,20 +84,6 @@ async fn ping(address: SocketAddr) -> Result<(), String> {
     probe::ping(address, SECOND / 3).await
 }
 
-/// Makes one test per backend out of a function that takes its name.
-macro_rules! on_both {
-    ($($test:ident)*) => { $(mod $test {
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn local() {
-            if super::usable("local").await { super::scenarios::$test("local").await }
-        }
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn docker() {
-            if super::usable("docker").await { super::scenarios::$test("docker").await }
-        }
-    })* };
-}
-
 on_both! {
     a_server_lives_freezes_dies_and_returns
     a_start_that_takes_too_long_leaves_nothing
@@ -139,7 +95,7 @@ on_both! {
     a_lab_that_is_killed_is_healed_by_gc
 }
 
-mod scenarios {
+mod cases {
     use super::*;
 
     pub async fn a_server_lives_freezes_dies_and_returns(backend: &str) {
@@ -190,7 +146,7 @@ mod scenarios {
         assert!(error.to_string().contains("unknown command"), "{error}");
         assert!(error.to_string().contains("Ready to accept connections"), "{error}");
         println!("{error}");
-        let traces = run.traces(backend);
+        let traces = run.traces(backend).await;
         assert!(!traces.iter().any(|t| t.contains("container") || t.contains("process")), "{traces:?}");
         lab.shutdown().await.unwrap();
         run.assert_nothing_is_left(backend).await;
@@ -252,11 +208,11 @@ mod scenarios {
         // What a SIGKILL does to destructors.
         std::mem::forget(dead_lab.start(spec("primary")).await.unwrap());
         std::mem::forget(dead_lab);
-        let before = dead.traces(backend);
+        let before = dead.traces(backend).await;
         assert!(before.len() >= 2, "{before:?}");
 
         let plan = gc::gc_in(dead.state.path(), true, None).await;
-        assert_eq!(dead.traces(backend), before, "a dry run removes nothing");
+        assert_eq!(dead.traces(backend).await, before, "a dry run removes nothing");
         let done = gc::gc_in(dead.state.path(), false, Some(&dead.id)).await;
         assert_eq!(plan, done, "and names what is then removed");
         println!("{done:#?}");

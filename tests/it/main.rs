@@ -1,4 +1,16 @@
-//! One integration binary: real servers, the real command.
+//! The lab from outside: one binary for all integration tests, so that they link once.
 
 mod backends;
+mod checkers;
+mod completions;
 mod docs;
+mod errors;
+mod evidence;
+mod ground;
+mod imports;
+mod layers;
+mod lifecycle;
+mod limiters;
+mod models;
+mod race;
+mod support;

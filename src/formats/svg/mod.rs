@@ -74,7 +74,7 @@ fn foot(report: &Report, width: i32) -> Vec<(String, RGBColor)> {
         lines.push((key.to_owned(), ink::QUIET));
     }
     if let Some(error) = &report.error {
-        lines.push((format!("The run ended before its end: {error}"), ink::OVER));
+        lines.push((format!("{}: {error}", words::error_head(report)), ink::OVER));
     }
     let h = &report.honesty;
     let ground = [words::servers(report), h.backend.clone(), format!("seed {}", report.seed)];

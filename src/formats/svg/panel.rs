@@ -60,8 +60,7 @@ impl<'a> Panel<'a> {
         let mut lines = vec![self.scenario.plan.clone()];
         lines.extend(self.scenario.requires.as_ref().map(|r| format!("requires: {r}")));
         let servers: BTreeSet<String> = self.cells.iter().map(|c| words::server_of(c)).collect();
-        let servers: Vec<String> =
-            servers.into_iter().chain([words::terms(self.scenario).to_owned()]).collect();
+        let servers: Vec<String> = servers.into_iter().chain([words::terms(self.scenario)]).collect();
         lines.push(servers.join(" · "));
         lines.iter().flat_map(|l| fold(l, SMALL, width)).collect()
     }

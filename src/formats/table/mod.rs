@@ -51,7 +51,7 @@ fn section(page: &mut Page, scenario: &ScenarioSummary, cells: &[&CellReport]) {
     if let Some(requires) = &scenario.requires {
         page.line("  requires: ", requires, Tone::Plain);
     }
-    page.line("  ", words::terms(scenario), Tone::Plain);
+    page.line("  ", &words::terms(scenario), Tone::Plain);
     page.push("");
     if cells.is_empty() {
         return page.line("  ", "no limiter was run", Tone::Unsure);
@@ -138,11 +138,12 @@ fn foot(page: &mut Page, report: &Report) {
     for (name, text) in words::ground(report) {
         page.line(&format!("{name:<8} "), &text, Tone::Dim);
     }
+    page.command("again    ", &words::shell(&report.command));
     if let Some(out) = &report.out {
         page.line("results  ", out, Tone::Plain);
     }
     if let Some(error) = &report.error {
-        page.head("The run ended before its end", Tone::Bad);
+        page.head(words::error_head(report), Tone::Bad);
         for line in error.lines() {
             page.line("  ", line, Tone::Bad);
         }

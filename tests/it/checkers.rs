@@ -1,0 +1,213 @@
+//! Recorded histories that each checker must tell apart. Verdicts are typed by hand: what the
+//! calls in the file mean, not what the lab once said about them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rl_lab::checkers;
+use rl_lab::model::history::{Cell, CellHeader, Event, PlannedCheck, RunHeader};
+use rl_lab::model::report::{CellHonesty, Report, ServerInfo};
+use rl_lab::model::units::Seed;
+use rl_lab::model::verdict::Verdict::{self, Fail, NotApplicable, Pass, Unknown};
+use rl_lab::ports::store::SharedHook;
+use rl_lab::runner::drive::{self, Drive};
+use rl_lab::runner::plan::{self, Overrides};
+use rl_lab::runner::record::{Recorder, Stop};
+use rl_lab::runner::{analyze, judge, scenarios};
+
+use crate::support::{Lab, usable};
+
+/// Each file, a limiter in it, and what a check must find there. Limit 2, or 1000 with 998 used
+/// before; two nodes; six calls at once.
+const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
+    // Two of six, and six of six.
+    ("never-over-limit.good", "fixed-window-lua", "never-over-limit", Pass),
+    ("never-over-limit.good", "token-bucket-lua", "never-over-limit", Pass),
+    ("never-over-limit.bad", "get-then-incr", "never-over-limit", Fail),
+    ("never-over-limit.bad", "token-bucket-read-write", "never-over-limit", Fail),
+    // 998 and two, 998 and six.
+    ("never-over-limit.preset.good", "fixed-window-lua", "never-over-limit", Pass),
+    ("never-over-limit.preset.bad", "get-then-incr", "never-over-limit", Fail),
+    // Two on each node; three on one of them.
+    ("never-over-limit.per-node.good", "in-memory", "never-over-limit", Pass),
+    ("never-over-limit.per-node.bad", "in-memory", "never-over-limit", Fail),
+    // Three, but one was open until after the window: it may belong to the next one.
+    ("never-over-limit.excused.good", "get-then-incr", "never-over-limit", Pass),
+    // Two, and one that nobody knows about.
+    ("never-over-limit.info.good", "get-then-incr", "never-over-limit", Pass),
+    // Cut in the middle of a round: what is there is within the limit, the rest nobody saw.
+    ("never-over-limit.cut", "fixed-window-lua", "never-over-limit", Unknown),
+    ("never-over-limit.cut", "fixed-window-lua", "meets-requirement", Unknown),
+    ("never-over-limit.cut", "fixed-window-lua", "every-key-expires", Unknown),
+    // Cut as well, but the six admitted calls are on record.
+    ("never-over-limit.cut.bad", "get-then-incr", "never-over-limit", Fail),
+    // The limit over all nodes together is what the scenario needs.
+    ("meets-requirement.good", "fixed-window-lua", "meets-requirement", Pass),
+    ("meets-requirement.bad", "in-memory", "meets-requirement", Fail),
+    ("meets-requirement.bad", "in-memory", "never-over-limit", Pass),
+    // An expiry within the window; none; one beyond the window; no keys in the store at all.
+    ("every-key-expires.good", "fixed-window-lua", "every-key-expires", Pass),
+    ("every-key-expires.bad", "token-bucket-read-write", "every-key-expires", Fail),
+    ("every-key-expires.too-long.bad", "fixed-window-lua", "every-key-expires", Fail),
+    ("every-key-expires.no-keys.good", "in-memory", "every-key-expires", NotApplicable),
+];
+
+fn folder() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/histories")
+}
+
+fn judged(file: &str) -> Report {
+    analyze::report(&analyze::read(&folder().join(format!("{file}.jsonl"))).unwrap())
+}
+
+#[test]
+fn the_checkers_tell_recorded_histories_apart() {
+    let mut wrong = Vec::new();
+    for (file, limiter, check, verdict) in TYPED_BY_HAND {
+        let report = judged(file);
+        let found = crate::support::check(crate::support::cell(&report, limiter), check);
+        if found.verdict != *verdict {
+            wrong.push(format!(
+                "{file}: {limiter} {check} is {:?}, typed {verdict:?}: {found:?}",
+                found.verdict
+            ));
+        }
+        assert_eq!(found.witness.is_some(), found.verdict == Fail, "{file}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_checker_has_a_good_and_a_bad_history_and_every_history_a_verdict() {
+    for checker in checkers::ALL {
+        for (ending, verdict) in [("good", Pass), ("bad", Fail)] {
+            let file = format!("{}.{ending}", checker.name());
+            let typed =
+                |t: &&(&str, &str, &str, Verdict)| t.0 == file && t.2 == checker.name() && t.3 == verdict;
+            assert!(TYPED_BY_HAND.iter().any(|t| typed(&t)), "{file}: no {verdict:?} is typed for it");
+        }
+    }
+    for entry in std::fs::read_dir(folder()).unwrap().flatten() {
+        let file = entry.file_name().into_string().unwrap();
+        let typed = TYPED_BY_HAND.iter().any(|t| format!("{}.jsonl", t.0) == file);
+        assert!(typed, "{file} has no verdict");
+    }
+}
+
+#[test]
+fn a_history_that_was_cut_never_passes_as_a_whole() {
+    for file in ["never-over-limit.cut", "never-over-limit.cut.bad"] {
+        let report = judged(file);
+        assert!(!report.passed && report.verdict >= Unknown && report.exit != 0, "{file}");
+        assert!(report.error.unwrap().contains("cut short"));
+    }
+}
+
+#[test]
+fn a_history_cut_anywhere_never_passes() {
+    let whole = std::fs::read_to_string(folder().join("never-over-limit.good.jsonl")).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("history.jsonl");
+    for (end, _) in whole.char_indices().filter(|(i, _)| i % 7 == 3 && *i < whole.trim_end().len()) {
+        std::fs::write(&path, &whole[..end]).unwrap();
+        let Ok(history) = analyze::read(&path) else { continue };
+        let report = analyze::report(&history);
+        assert!(!report.passed && report.verdict != Pass, "cut after {end} bytes it passes");
+    }
+}
+
+#[tokio::test]
+async fn analyze_judges_a_finished_run_as_the_run_did() {
+    if !usable("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let mut ran = lab.run(&["race", "--backend", "local", "--format", "json"]).exits(0).report();
+    let mut again = lab.run(&["analyze", "--format", "json"]).exits(0).report();
+    // What only the run knows: its folder, and the command for one cell alone.
+    ran.out = None;
+    for report in [&mut ran, &mut again] {
+        report.cells.iter_mut().flat_map(|c| &mut c.checks).for_each(|c| c.replay = None);
+    }
+    assert_eq!(ran, again);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_of_a_living_node_is_not_convicted() {
+    let Some(server) = crate::ground::Ground::start("lives").await else { return };
+    let cell = drive_one_call(server.address, "incr-then-expire", None).await;
+    let report = judge::judge(&cell);
+    assert_eq!(crate::support::check(&report, "every-key-expires").verdict, Pass);
+    server.end().await;
+}
+
+/// One call of a limiter, driven by the runner with a hook in its store.
+pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<SharedHook>) -> Cell {
+    let one = std::num::NonZeroU32::new(1);
+    let changes = Overrides {
+        limiters: vec![limiter.parse().unwrap()],
+        requests: one,
+        connections: one,
+        in_flight: one,
+        nodes: one,
+        rounds: one,
+        ..Overrides::default()
+    };
+    let plan = plan::plan(scenarios::find("race").unwrap(), &changes, Seed(1)).unwrap();
+    let cell = &plan.cells[0];
+    let recorder = Recorder::start(None, Stop::default());
+    recorder.event(Event::Run(RunHeader {
+        schema: 1,
+        lab: String::new(),
+        id: "it".to_owned(),
+        seed: Seed(1),
+        command: Vec::new(),
+        started: String::new(),
+        epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
+    }));
+    recorder.event(Event::Cell(Box::new(CellHeader {
+        scenario: plan.name.clone(),
+        limiter: limiter.to_owned(),
+        params: Default::default(),
+        policy: None,
+        client: cell.client.name.to_owned(),
+        backend: "local".to_owned(),
+        server: ServerInfo::default(),
+        limit: plan.scenario.limit.limit,
+        nodes: 1,
+        rounds: 1,
+        concurrent: plan.concurrent(),
+        not_run: None,
+        replay: String::new(),
+        contract: (cell.spec.contract)(&cell.settings),
+        requirement: None,
+        checks: checkers::ALL
+            .iter()
+            .map(|c| PlannedCheck { check: c.name().to_owned(), expected: None })
+            .collect(),
+    })));
+    let prefix = format!("rl-lab:it:{limiter}");
+    let round_done = |_| ();
+    let driving = Drive {
+        plan: &plan,
+        cell,
+        address,
+        prefix,
+        seed: Seed(1),
+        recorder: &recorder,
+        hook,
+        round_done: &round_done,
+    };
+    drive::drive(driving).await.unwrap();
+    recorder.take_cell(CellHonesty::default()).unwrap()
+}
+
+/// The check fails, and its witness has these parts.
+#[track_caller]
+pub fn assert_convicted(cell: &Cell, name: &str, parts: &[&str]) {
+    let report = judge::judge(cell);
+    let found = crate::support::check(&report, name);
+    assert_eq!(found.verdict, Fail, "{found:?}");
+    let witness = found.witness.as_deref().unwrap();
+    assert!(parts.iter().all(|part| witness.contains(part)), "{witness}");
+}

@@ -1,0 +1,128 @@
+//! A limiter on a real local server, through the library.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rl_lab::backends::{self, journal::Journal};
+use rl_lab::clients::{self, Access};
+use rl_lab::limiters::{self, ALL};
+use rl_lab::model::units::{Limit, NodeId, Window};
+use rl_lab::ports::backend::{Backend, BackendOptions, ServerSpec};
+use rl_lab::ports::clock::{self, Clock};
+use rl_lab::ports::limiter::{Build, Limiter, ParamKind, Settings, Spec};
+use rl_lab::ports::store::{SharedHook, Store};
+use rl_lab::runner::drive;
+
+use crate::support::usable;
+
+/// A local server of the test's own.
+pub struct Ground {
+    pub backend: Arc<dyn Backend>,
+    pub address: std::net::SocketAddr,
+    admin: redis::aio::MultiplexedConnection,
+    _state: tempfile::TempDir,
+}
+
+impl Ground {
+    /// `None` where there is no redis-server: the test is skipped.
+    pub async fn start(test: &str) -> Option<Self> {
+        if !usable("local").await {
+            return None;
+        }
+        let state = tempfile::tempdir().unwrap();
+        let run = format!("it-{}-{test}", std::process::id());
+        let journal = Arc::new(Journal::open_in(state.path(), &run).unwrap());
+        let options = BackendOptions::default();
+        let backend = backends::open("local", &options, journal, &mut |_| ()).await.unwrap();
+        let spec = ServerSpec { name: "primary".to_owned(), ..Default::default() };
+        let address = backend.start(spec).await.unwrap().address();
+        Some(Self { backend, address, admin: drive::admin(address).await.unwrap(), _state: state })
+    }
+
+    pub fn store(&self, hook: Option<SharedHook>) -> Arc<dyn Store> {
+        let access = Access { address: self.address, connections: 1, hook };
+        (clients::find(clients::DEFAULT).unwrap().connect)(access)
+    }
+
+    pub fn limiter(&self, variant: &Variant) -> Arc<dyn Limiter> {
+        variant.build(self.store(None), clock::system())
+    }
+
+    pub async fn ask<T: redis::FromRedisValue>(&mut self, command: &str) -> T {
+        let (name, args) = command.split_once(' ').unwrap();
+        let args: Vec<&str> = args.split(' ').collect();
+        redis::cmd(name).arg(args).query_async(&mut self.admin).await.unwrap()
+    }
+
+    pub async fn pttl(&mut self, key: &str) -> i64 {
+        self.ask(&format!("PTTL {key}")).await
+    }
+
+    /// The PTTL of every key that holds this text: a limiter may add to the key it is given.
+    pub async fn pttls(&mut self, key: &str) -> Vec<i64> {
+        let mut found = Vec::new();
+        for name in self.ask::<Vec<String>>(&format!("KEYS *{key}*")).await {
+            found.push(self.pttl(&name).await);
+        }
+        found
+    }
+
+    pub async fn end(self) {
+        self.backend.shutdown().await.unwrap();
+    }
+}
+
+/// A limiter with one choice of its parameters.
+pub struct Variant {
+    pub spec: &'static Spec,
+    pub label: String,
+    pub settings: Settings,
+}
+
+pub const LIMIT: u64 = 5;
+
+impl Variant {
+    /// Windows of an hour: no test is slow enough for a bucket to refill under it.
+    pub fn new(spec: &'static Spec, limit: u64, params: &[(&str, &str)]) -> Self {
+        let window = Window::from_millis(3_600_000).unwrap();
+        let given: BTreeMap<String, String> =
+            params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let label = params.iter().fold(spec.name.to_owned(), |label, (k, v)| format!("{label}:{k}={v}"));
+        let settings = Settings::new(spec, Limit::new(limit).unwrap(), window, &given).unwrap();
+        Self { spec, label, settings }
+    }
+
+    pub fn of(name: &str, limit: u64, params: &[(&str, &str)]) -> Self {
+        Self::new(limiters::find(name).unwrap(), limit, params)
+    }
+
+    /// Every limiter with its defaults, and with every other choice it offers.
+    pub fn all() -> Vec<Self> {
+        let choices = |spec: &'static Spec| {
+            let mut all = vec![Self::new(spec, LIMIT, &[])];
+            for param in spec.params {
+                if let ParamKind::OneOf(values) = param.kind {
+                    let others = values.iter().filter(|v| **v != param.default);
+                    all.extend(others.map(|v| Self::new(spec, LIMIT, &[(param.name, v)])));
+                }
+            }
+            all
+        };
+        ALL.iter().flat_map(|spec| choices(spec)).collect()
+    }
+
+    pub fn build(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Limiter> {
+        (self.spec.build)(Build { settings: self.settings.clone(), store, clock, node: NodeId(0) })
+    }
+
+    /// Whether it is known for keys that stay, after a first call of this cost.
+    pub fn leaves_keys(&self, cost: u32) -> bool {
+        self.settings.param("expire") == "no" || (self.settings.param("ttl") == "first" && cost > 1)
+    }
+
+    /// Whether calls in the same millisecond count one by one. The one that names its entries after
+    /// the time is known not to.
+    pub fn counts_every_call(&self) -> bool {
+        self.spec.name != "sliding-log-time-argv"
+    }
+}

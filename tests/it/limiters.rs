@@ -1,0 +1,205 @@
+//! Conformance: every limiter in the list, one call after the other on a real server, keeps what
+//! its contract says.
+
+use std::sync::Arc;
+
+use rl_lab::clients::at_step::AtStep;
+use rl_lab::model::contract::{Denials, Scope};
+use rl_lab::model::op::{Decision, Outcome};
+use rl_lab::model::units::Cost;
+use rl_lab::ports::backend::ServerSpec;
+use rl_lab::ports::clock;
+use rl_lab::ports::limiter::Limiter;
+use rl_lab::ports::store::{Call, StepAction, StoreError, as_call};
+
+use crate::ground::{Ground, LIMIT, Variant};
+
+async fn acquire(limiter: &Arc<dyn Limiter>, key: &str, cost: u32) -> Decision {
+    limiter.acquire(key, Cost::new(cost).unwrap()).await.unwrap()
+}
+
+/// How many of `calls` calls of cost 1 are admitted; once one is refused, all others must be.
+async fn admitted(limiter: &Arc<dyn Limiter>, key: &str, calls: u64) -> u64 {
+    let mut answers = Vec::new();
+    for _ in 0..calls {
+        answers.push(acquire(limiter, key, 1).await.allowed);
+    }
+    let passed = answers.iter().take_while(|a| **a).count();
+    assert!(answers[passed..].iter().all(|a| !a), "admitted after a refusal: {answers:?}");
+    passed as u64
+}
+
+#[tokio::test]
+async fn one_call_after_the_other_every_limiter_admits_its_limit_and_no_more() {
+    let Some(ground) = Ground::start("exact").await else { return };
+    for variant in Variant::all().into_iter().filter(Variant::counts_every_call) {
+        let (limiter, key) = (ground.limiter(&variant), format!("exact:{}", variant.label));
+        for n in 1..=LIMIT {
+            let decision = acquire(&limiter, &key, 1).await;
+            assert!(decision.allowed, "{}: call {n}", variant.label);
+            assert_eq!(decision.remaining, Some(LIMIT - n), "{}", variant.label);
+        }
+        let refused = acquire(&limiter, &key, 1).await;
+        assert_eq!((refused.allowed, refused.remaining), (false, Some(0)), "{}", variant.label);
+        assert_eq!(admitted(&limiter, &format!("{key}:other"), 9).await, LIMIT, "keys are apart");
+    }
+    ground.end().await;
+}
+
+#[tokio::test]
+async fn every_key_has_the_expiry_of_the_contract_unless_it_is_known_to_stay() {
+    let Some(mut ground) = Ground::start("expiry").await else { return };
+    for variant in Variant::all() {
+        let limiter = ground.limiter(&variant);
+        let contract = (variant.spec.contract)(&variant.settings);
+        // First hits of cost 1 and above, and beyond the limit.
+        for cost in [1, 3, 6] {
+            let key = format!("expiry:{}:{cost}", variant.label);
+            let decision = acquire(&limiter, &key, cost).await;
+            assert_eq!(decision.allowed, u64::from(cost) <= LIMIT, "{key}");
+            let pttls = ground.pttls(&key).await;
+            let Some(most) = contract.key_ttl_at_most else {
+                assert!(pttls.is_empty(), "{key}: it declares no keys");
+                continue;
+            };
+            // Nothing to keep after a first call that was refused and not counted.
+            assert!(!pttls.is_empty() || (!decision.allowed && contract.denials == Denials::Free), "{key}");
+            for pttl in pttls {
+                // 0 is less than a millisecond: a bucket that is full again need not be kept.
+                let timed = pttl >= 0 && pttl as u64 <= most.millis();
+                let kept = if variant.leaves_keys(cost) { pttl == -1 } else { timed };
+                assert!(kept, "{key}: PTTL {pttl}, at most {most}");
+            }
+        }
+    }
+    ground.end().await;
+}
+
+#[tokio::test]
+async fn a_cost_above_the_limit_is_refused_and_charged_only_where_denials_are() {
+    let Some(ground) = Ground::start("cost").await else { return };
+    for variant in Variant::all().into_iter().filter(Variant::counts_every_call) {
+        let (limiter, key) = (ground.limiter(&variant), format!("cost:{}", variant.label));
+        let refused = acquire(&limiter, &key, LIMIT as u32 + 1).await;
+        assert!(!refused.allowed, "{}", variant.label);
+        let left = match (variant.spec.contract)(&variant.settings).denials {
+            Denials::Free => LIMIT,
+            Denials::Charged => 0,
+        };
+        assert_eq!(admitted(&limiter, &key, LIMIT + 2).await, left, "{}", variant.label);
+    }
+    ground.end().await;
+}
+
+#[tokio::test]
+async fn a_preset_counts_as_calls_that_were_admitted() {
+    let Some(mut ground) = Ground::start("preset").await else { return };
+    for variant in Variant::all().into_iter().filter(Variant::counts_every_call) {
+        let limiter = ground.limiter(&variant);
+        for used in [0, 1, 3, LIMIT, LIMIT + 4] {
+            let key = format!("preset:{}:{used}", variant.label);
+            limiter.preset(&key, used).await.unwrap();
+            let scope = (variant.spec.contract)(&variant.settings).scope;
+            let stays = scope == Scope::Global && ground.pttl(&key).await == -1;
+            assert_eq!(stays, scope == Scope::Global && variant.spec.id == "L14" && variant.leaves_keys(1));
+            let left = LIMIT.saturating_sub(used);
+            assert_eq!(admitted(&limiter, &key, LIMIT + 2).await, left, "{key}");
+        }
+    }
+    ground.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_script_gets_it_again_and_counts_on() {
+    let Some(mut ground) = Ground::start("noscript").await else { return };
+    let scripted = |v: &Variant| v.spec.sends == "EVALSHA; 1 round trip";
+    let mut tried = 0;
+    for variant in Variant::all().into_iter().filter(scripted) {
+        tried += 1;
+        let key = format!("noscript:{}", variant.label);
+        let store = ground.store(None);
+        let limiter = variant.build(Arc::clone(&store), clock::system());
+        for (flush, round_trips, remaining) in [(true, 2, 4), (false, 1, 3), (true, 2, 2), (false, 1, 1)] {
+            if flush {
+                ground.ask::<String>("SCRIPT FLUSH").await;
+            }
+            let before = store.traffic().round_trips;
+            let decision = acquire(&limiter, &key, 1).await;
+            assert_eq!((decision.allowed, decision.remaining), (true, Some(remaining)), "{key}");
+            assert_eq!(store.traffic().round_trips - before, round_trips, "{key}");
+        }
+    }
+    assert!(tried >= 3, "{tried} scripts");
+    ground.end().await;
+}
+
+#[tokio::test]
+async fn fixed_window_lua_tells_the_wait_that_the_server_counts_down() {
+    let Some(mut ground) = Ground::start("wait").await else { return };
+    let variant = Variant::of("fixed-window-lua", 2, &[]);
+    let limiter = ground.limiter(&variant);
+    assert_eq!(admitted(&limiter, "wait", 2).await, 2);
+    let before = ground.pttl("wait").await;
+    let refused = acquire(&limiter, "wait", 1).await;
+    let after = ground.pttl("wait").await;
+    let wait = refused.retry_after.unwrap();
+    // PTTL rounds down, so a caller that waited PTTL only would come too early.
+    assert!(
+        wait.as_millis() as i64 > after && wait.as_millis() as i64 <= before + 1,
+        "{after} {wait:?} {before}"
+    );
+
+    ground.ask::<i64>("PEXPIRE wait 500").await;
+    let wait = acquire(&limiter, "wait", 1).await.retry_after.unwrap();
+    tokio::time::sleep(wait).await;
+    assert!(acquire(&limiter, "wait", 1).await.allowed, "waiting it out is enough");
+    ground.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_dies_between_incr_and_expire_leaves_a_key_that_the_next_limiter_heals() {
+    let Some(mut ground) = Ground::start("crash").await else { return };
+    let dies = AtStep { op: None, index: 1, after: true, action: StepAction::Die }.shared();
+    let cell = crate::checkers::drive_one_call(ground.address, "incr-then-expire", Some(dies)).await;
+    let round = &cell.rounds[0];
+    assert_eq!(round.count(Outcome::Unknown), 1, "nobody knows whether a dead node's call counted");
+    let key = round.keys[0].clone();
+    assert_eq!(ground.ask::<i64>(&format!("GET {key}")).await, 1);
+    assert_eq!(ground.pttl(&key).await, -1);
+    crate::checkers::assert_convicted(&cell, "every-key-expires", &["has no expiry (PTTL -1)", &key]);
+
+    let same = ground.limiter(&Variant::of("incr-then-expire", LIMIT, &[]));
+    acquire(&same, &key, 1).await;
+    assert_eq!(ground.pttl(&key).await, -1, "the same limiter never mends it");
+    let heals = ground.limiter(&Variant::of("multi-incr-expire-nx", LIMIT, &[]));
+    assert_eq!(acquire(&heals, &key, 1).await.remaining, Some(LIMIT - 3), "and the count goes on");
+    let healed = ground.pttl(&key).await;
+    assert!(healed > 0, "{healed}");
+    acquire(&heals, &key, 1).await;
+    assert!(ground.pttl(&key).await <= healed, "a key that has an expiry keeps it");
+
+    // Dead before its first command, and dead it stays: nothing is sent, by no later call either.
+    let dies = AtStep { op: Some(0), index: 1, after: false, action: StepAction::Die }.shared();
+    let limiter =
+        Variant::of("incr-then-expire", LIMIT, &[]).build(ground.store(Some(dies)), clock::system());
+    for op in 0..2 {
+        let (answer, sent) = as_call(Call::new(op, 0), limiter.acquire("dead", Cost::ONE)).await;
+        assert_eq!((answer, sent), (Err(StoreError::NodeDied), false), "call {op}");
+    }
+    assert_eq!(ground.pttl("dead").await, -2);
+    ground.end().await;
+}
+
+#[tokio::test]
+async fn a_pool_is_warm_when_the_server_answers_and_not_when_the_kernel_connects() {
+    let Some(mut ground) = Ground::start("warm").await else { return };
+    let spec = ServerSpec { name: "frozen".to_owned(), ..Default::default() };
+    let frozen = ground.backend.start(spec).await.unwrap();
+    ground.address = frozen.address();
+    ground.store(None).warm_up().await.unwrap();
+    frozen.pause().await.unwrap();
+    let refusal = ground.store(None).warm_up().await;
+    assert!(matches!(refusal, Err(StoreError::NoAnswer(_))), "{refusal:?}");
+    frozen.resume().await.unwrap();
+    ground.end().await;
+}
