@@ -5,12 +5,11 @@
 //! `clock=server` the script reads TIME.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use super::common;
 use crate::model::algorithms::gcra::interval_us;
 use crate::model::contract::{Contract, DecidingClock};
-use crate::model::op::{Decision, Source};
+use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit, Window};
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
@@ -87,17 +86,7 @@ impl GcraLua {
             now,
             common::kept_for_the_late_ms(&self.settings).to_string(),
         ];
-        let reply = self.store.eval(&SCRIPT, &[key], args).await?.expect_list(3)?;
-        let allowed = reply[0].expect_int()? == 1;
-        let wait = u64::try_from(reply[2].expect_int()?).ok().map(Duration::from_millis);
-        Ok(Decision {
-            allowed,
-            remaining: u64::try_from(reply[1].expect_int()?).ok(),
-            limit: self.settings.limit,
-            retry_after: if allowed { None } else { wait },
-            reset: None,
-            source: Source::Store,
-        })
+        common::scripted(&self.settings, self.store.eval(&SCRIPT, &[key], args).await?)
     }
 
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {

@@ -18,14 +18,15 @@ if now > at then
   parts = math.max(0, parts - (now - at) * leak)
   at = now
 end
-if parts + poured > brim then
-  local wait = -1
-  if poured <= brim then
-    wait = math.ceil((parts + poured - brim) / leak)
-  end
-  return {0, math.floor((brim - parts) / window), wait}
+local allowed, wait = 0, 0
+if parts + poured <= brim then
+  allowed = 1
+  parts = parts + poured
+elseif poured > brim then
+  wait = -1
+else
+  wait = math.ceil((parts + poured - brim) / leak)
 end
-parts = parts + poured
 redis.call('HSET', KEYS[1], 'parts', string.format('%.0f', parts), 'at', string.format('%.0f', at))
 redis.call('PEXPIRE', KEYS[1], math.max(1, math.ceil(parts / leak) + tonumber(ARGV[6])))
-return {1, math.floor((brim - parts) / window), 0}
+return {allowed, math.floor((brim - parts) / window), wait}

@@ -5,15 +5,14 @@
 //! bucket would be full again.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use super::common;
 use crate::model::contract::{Contract, DecidingClock};
-use crate::model::op::{Decision, Source};
+use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit, Window};
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
-use crate::ports::limiter::{Limiter, Param, Settings, Spec};
+use crate::ports::limiter::{Build, Limiter, Param, Settings, Spec};
 use crate::ports::store::{Command, Script, Store, StoreError};
 
 pub static SPEC: Spec = Spec {
@@ -26,9 +25,7 @@ pub static SPEC: Spec = Spec {
     needs_server: None,
     check,
     contract,
-    build: |build| {
-        Arc::new(TokenBucketLua { settings: build.settings, store: build.store, clock: build.clock })
-    },
+    build: |build| Arc::new(ScriptedBucket::new(build, &SCRIPT, u64::saturating_sub)),
 };
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("token_bucket.lua")));
@@ -70,19 +67,28 @@ pub(super) fn contract(settings: &Settings) -> Contract {
     common::bucket_contract(settings, capacity(settings), common::clock(settings), ttl)
 }
 
-struct TokenBucketLua {
+/// A bucket kept by a script that takes `{capacity, refill, window, cost, now, kept}` and answers
+/// `{allowed, remaining, wait}`. Its state is a hash: `parts`, and `at`, the time they are as of.
+pub(super) struct ScriptedBucket {
     settings: Settings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    script: &'static Script,
+    /// Whole calls' worth of parts after `used` of `capacity`.
+    after: fn(capacity: u64, used: u64) -> u64,
 }
 
-impl TokenBucketLua {
+impl ScriptedBucket {
+    pub(super) fn new(build: Build, script: &'static Script, after: fn(u64, u64) -> u64) -> Self {
+        Self { settings: build.settings, store: build.store, clock: build.clock, script, after }
+    }
+
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
-        let now = match common::clock(&self.settings) {
+        let s = &self.settings;
+        let now = match common::clock(s) {
             DecidingClock::App => (self.clock.wall_us() / 1000).to_string(),
             DecidingClock::Server => String::new(),
         };
-        let s = &self.settings;
         let args = vec![
             capacity(s).to_string(),
             s.limit.to_string(),
@@ -91,35 +97,25 @@ impl TokenBucketLua {
             now,
             common::kept_for_the_late_ms(s).to_string(),
         ];
-        let reply = self.store.eval(&SCRIPT, &[key], args).await?.expect_list(3)?;
-        let allowed = reply[0].expect_int()? == 1;
-        let wait = u64::try_from(reply[2].expect_int()?).ok().map(Duration::from_millis);
-        Ok(Decision {
-            allowed,
-            remaining: u64::try_from(reply[1].expect_int()?).ok(),
-            limit: s.limit,
-            retry_after: if allowed { None } else { wait },
-            reset: None,
-            source: Source::Store,
-        })
+        common::scripted(s, self.store.eval(self.script, &[key], args).await?)
     }
 
-    async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
-        let left = capacity(&self.settings).get().saturating_sub(used);
-        let parts = left * self.settings.window.millis();
-        let now = common::now_us(&self.settings, &*self.store, &*self.clock).await? / 1000;
+    async fn put(&self, key: &str, used: u64) -> Result<(), StoreError> {
+        let s = &self.settings;
+        let parts = (self.after)(capacity(s).get(), used) * s.window.millis();
+        let now = common::now_us(s, &*self.store, &*self.clock).await? / 1000;
         self.store.command(Command::new("HSET").arg(key).arg("parts").arg(parts).arg("at").arg(now)).await?;
-        let ttl = Command::new("PEXPIRE").arg(key).arg(fill_ms(&self.settings));
+        let ttl = Command::new("PEXPIRE").arg(key).arg(fill_ms(s));
         self.store.command(ttl).await.map(|_| ())
     }
 }
 
-impl Limiter for TokenBucketLua {
+impl Limiter for ScriptedBucket {
     fn acquire<'a>(&'a self, key: &'a str, cost: Cost) -> BoxFuture<'a, Result<Decision, StoreError>> {
         Box::pin(self.decide(key, cost))
     }
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.after(key, used))
+        Box::pin(self.put(key, used))
     }
 }

@@ -97,22 +97,25 @@ async fn gcra_lua_decides_as_its_model_call_by_call() {
     ground.end().await;
 }
 
+/// What is full in the one is empty in the other: they decide alike.
 #[tokio::test]
-async fn token_bucket_lua_decides_as_its_model_call_by_call() {
+async fn token_and_leaky_bucket_decide_as_their_model_call_by_call() {
     let Some(ground) = Ground::start("bucket").await else { return };
-    for (limit, seed) in [(10, 4), (7, 5), (12, 6)] {
-        let variant = Variant::of("token-bucket-lua", limit, &[("capacity", "12")]);
-        let capacity = Limit::new(12).unwrap();
-        let mut model = TokenBucket::new(capacity, variant.settings.limit, variant.settings.window);
-        let step = |now_us: i64, cost, only_look: bool| {
-            let mut copy = model;
-            let step = copy.acquire(now_us / 1000, cost);
-            if !only_look {
-                model = copy;
-            }
-            step
-        };
-        agree(&ground, &variant, seed, step).await;
+    for name in ["token-bucket-lua", "leaky-bucket-lua"] {
+        for (limit, seed) in [(10, 4), (7, 5), (12, 6)] {
+            let variant = Variant::of(name, limit, &[("capacity", "12")]);
+            let capacity = Limit::new(12).unwrap();
+            let mut model = TokenBucket::new(capacity, variant.settings.limit, variant.settings.window);
+            let step = |now_us: i64, cost, only_look: bool| {
+                let mut copy = model;
+                let step = copy.acquire(now_us / 1000, cost);
+                if !only_look {
+                    model = copy;
+                }
+                step
+            };
+            agree(&ground, &variant, seed, step).await;
+        }
     }
     ground.end().await;
 }
