@@ -24,6 +24,20 @@ pub fn command() -> Command {
                 .help("Folder for the results"),
         )
         .arg(
+            Arg::new("image")
+                .long("image")
+                .env("RL_LAB_IMAGE")
+                .value_name("NAME[:TAG]")
+                .help("Image of the docker backend"),
+        )
+        .arg(
+            Arg::new("redis-server")
+                .long("redis-server")
+                .env("RL_LAB_REDIS_SERVER")
+                .value_name("PATH")
+                .help("Server binary of the local backend"),
+        )
+        .arg(
             Arg::new("format")
                 .long("format")
                 .short('f')
@@ -47,8 +61,8 @@ pub fn main(matches: &ArgMatches) -> Answer {
         .build()
         .map_err(|e| Refusal::environment(e.to_string()))?;
     let options = BackendOptions {
-        image: std::env::var("RL_LAB_IMAGE").ok(),
-        redis_server: std::env::var_os("RL_LAB_REDIS_SERVER").map(Into::into),
+        image: matches.get_one::<String>("image").cloned(),
+        redis_server: matches.get_one::<String>("redis-server").map(Into::into),
         start_timeout: None,
     };
     let survey = runtime.block_on(backends::survey(&options));

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{Answer, Refusal, output};
-use crate::backends::gc;
+use crate::backends::{gc, journal};
 use crate::runner::exit::Exit;
 
 pub fn command() -> Command {
@@ -30,6 +30,13 @@ pub fn main(matches: &ArgMatches) -> Answer {
         .map_err(|e| Refusal::environment(e.to_string()))?;
     let dry = matches.get_flag("dry-run");
     let only = matches.get_one::<String>("run").map(String::as_str);
+    if let Some(run) = only
+        && !journal::all_in(&journal::state_folder()).iter().any(|p| p.file_stem().is_some_and(|s| s == run))
+    {
+        return Err(Refusal::usage(format!(
+            "no run '{run}' is journalled; `rl-lab gc --dry-run` lists what is left"
+        )));
+    }
     let report = runtime.block_on(gc::gc(dry, only));
     let mut text = String::new();
     for thing in &report.removed {

@@ -96,7 +96,12 @@ fn table(cells: &[&CellReport], labels: &[String]) -> String {
     rows.push(row(["---", "---", "---:", "---"].iter().copied().chain(checks.iter().map(|_| "---"))));
     for (cell, label) in cells.iter().zip(labels) {
         let scope = if words::scope(cell).is_empty() { "global" } else { words::scope(cell) };
-        let figures = [code(label), words::admitted(&cell.rounds), words::room(cell), scope.to_owned()];
+        let figures = [
+            code(label),
+            words::admitted(&cell.rounds),
+            words::room(cell) + &words::at_once(cell),
+            scope.to_owned(),
+        ];
         let verdicts =
             checks.iter().map(|name| words::check(cell, name).map(|c| c.label()).unwrap_or_default());
         rows.push(row(figures.into_iter().chain(verdicts)));

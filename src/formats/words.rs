@@ -107,6 +107,14 @@ pub fn room(cell: &CellReport) -> String {
     }
 }
 
+/// What may pass at one moment, where that is not the limit: `, 20 at once`.
+pub fn at_once(cell: &CellReport) -> String {
+    match cell.contract.bound.burst() {
+        Some(burst) if burst != cell.limit.get() => format!(", {burst} at once"),
+        _ => String::new(),
+    }
+}
+
 /// Whether the scenario's expectations hold for this run, as a sentence.
 pub fn terms(scenario: &ScenarioSummary) -> String {
     clean(&scenario.terms)

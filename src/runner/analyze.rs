@@ -14,6 +14,12 @@ use crate::model::verdict::Verdict;
 pub fn locate(run: &Path, out: &Path) -> Result<PathBuf, String> {
     let candidates = [run.to_owned(), run.join("history.jsonl"), out.join(run).join("history.jsonl")];
     candidates.into_iter().find(|p| p.is_file()).ok_or_else(|| {
+        if run == Path::new("latest") && !out.join("latest").exists() {
+            return format!(
+                "no run below '{}' yet: run `rl-lab race`, or name a folder with --out",
+                out.display()
+            );
+        }
         format!("no history at '{}': name a run's folder, or its history.jsonl", run.display())
     })
 }

@@ -68,7 +68,7 @@ fn rows(cells: &[&CellReport], labels: &[String]) -> Vec<Vec<Text>> {
     let heads = heads.iter().chain(&checks);
     let mut rows = vec![heads.map(|h| Text::new(*h, Tone::Strong)).collect()];
     for (cell, label) in cells.iter().zip(labels) {
-        let limit = format!("{} {}", words::room(cell), words::scope(cell));
+        let limit = format!("{}{} {}", words::room(cell), words::at_once(cell), words::scope(cell));
         let figures = [label.clone(), words::admitted(&cell.rounds), limit.trim().to_owned()];
         let mut row: Vec<Text> = figures.map(|text| Text::new(text, Tone::Plain)).into();
         row.extend(checks.iter().map(|name| match words::check(cell, name) {
