@@ -72,6 +72,20 @@ impl Ground {
     }
 }
 
+/// A test that fails does not get to `end`.
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let backend = Arc::clone(&self.backend);
+            let down = std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.map(|r| r.block_on(backend.shutdown()))
+            });
+            let _ = down.join();
+        }
+    }
+}
+
 /// A limiter with one choice of its parameters.
 pub struct Variant {
     pub spec: &'static Spec,
