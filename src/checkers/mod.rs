@@ -7,6 +7,7 @@ mod bound;
 pub mod every_key_expires;
 pub mod meets_requirement;
 pub mod never_over_limit;
+pub mod steady_client_served;
 
 use crate::model::names;
 use crate::ports::checker::Checker;
@@ -15,6 +16,7 @@ pub static ALL: &[&dyn Checker] = &[
     &never_over_limit::NeverOverLimit,
     &meets_requirement::MeetsRequirement,
     &every_key_expires::EveryKeyExpires,
+    &steady_client_served::SteadyClientServed,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

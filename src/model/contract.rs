@@ -54,6 +54,20 @@ impl Bound {
         }
     }
 
+    /// The longest a limiter that keeps to this bound may refuse calls of cost 1 before it must have
+    /// something to give again, in nanoseconds; `None` if there is no bound.
+    ///
+    /// A fixed window is over, and the oldest call of a log has left, one window after a refusal at the
+    /// latest; a bucket has earned a call long before. A pair of weighted windows takes longer: a
+    /// whole limit spent as a window opens still weighs limit − 1 one window and a bit later.
+    pub fn gives_back_within_ns(&self) -> Option<i64> {
+        let window = self.window()?.nanos();
+        Some(match self {
+            Self::WeightedTwoWindow { .. } => window.saturating_mul(2),
+            _ => window,
+        })
+    }
+
     /// The most that this bound allows in any span of length `window`; `None` if there is no bound.
     pub fn most_in(&self, window: Window) -> Option<u128> {
         let span = u128::from(window.millis());
@@ -233,5 +247,16 @@ mod tests {
         assert!(sliding.implies(&Bound::FixedWindow { limit: limit(10), window: window(100) }));
         assert!(sliding.implies(&Bound::AlignedWindow { limit: limit(10), window: window(50) }));
         assert!(!sliding.implies(&Bound::SlidingWindow { limit: limit(10), window: window(101) }));
+    }
+
+    #[test]
+    fn a_weighted_pair_of_windows_may_hold_back_for_longer_than_one() {
+        // Ten spent as a window opens: one window later they weigh 10 × (1 − e), above 9 until a
+        // tenth of the window has gone by.
+        let (limit, window) = (limit(10), window(100));
+        let pair = Bound::WeightedTwoWindow { limit, window };
+        assert!(pair.gives_back_within_ns() > Some(110_000_000));
+        assert_eq!(Bound::SlidingWindow { limit, window }.gives_back_within_ns(), Some(100_000_000));
+        assert_eq!(Bound::None.gives_back_within_ns(), None);
     }
 }

@@ -89,6 +89,9 @@ pub struct WorkloadPlan {
     /// Connect on the first call of the round instead of before it.
     #[serde(default)]
     pub cold_pool: bool,
+    /// `steady` only: from the planned time of one call to that of the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Window>,
 }
 
 fn one_node() -> NonZeroU32 {
@@ -100,12 +103,14 @@ fn one_node() -> NonZeroU32 {
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     Burst,
+    Steady,
 }
 
 impl Shape {
     pub fn name(self) -> &'static str {
         match self {
             Self::Burst => "burst",
+            Self::Steady => "steady",
         }
     }
 }
@@ -333,6 +338,13 @@ impl WorkloadPlan {
                 self.connections, self.nodes
             ));
         }
+        match (self.shape, self.every) {
+            (Shape::Steady, None) => return Err("shape \"steady\" needs every, such as \"50ms\"".to_owned()),
+            (Shape::Burst, Some(_)) => {
+                return Err("every belongs to shape \"steady\", not to \"burst\"".to_owned());
+            }
+            _ => {}
+        }
         if self.preset > Limit::MAX {
             return Err(format!("preset = {} is above 2^53 - 1", self.preset));
         }
@@ -340,6 +352,17 @@ impl WorkloadPlan {
     }
 
     pub fn in_words(&self) -> String {
+        if let Some(every) = self.every {
+            return format!(
+                "{} client: {} calls, one every {every}, to {} node{} in turn, {} round{}",
+                self.shape.name(),
+                self.requests,
+                self.nodes,
+                plural(self.nodes),
+                self.rounds,
+                plural(self.rounds)
+            );
+        }
         let mut words = format!(
             "{} of {} calls, {} in flight over {} connections from {} node{}, {} round{}",
             self.shape.name(),

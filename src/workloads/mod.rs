@@ -1,11 +1,12 @@
 //! The workloads, one file per shape. A new one is a file and its line in [`ALL`].
 
 pub mod burst;
+pub mod steady;
 
 use crate::model::scenario::Shape;
 use crate::ports::workload::Workload;
 
-pub static ALL: &[&dyn Workload] = &[&burst::Burst];
+pub static ALL: &[&dyn Workload] = &[&burst::Burst, &steady::Steady];
 
 /// The workload of a shape.
 ///
@@ -26,7 +27,9 @@ mod tests {
 
     #[test]
     fn every_shape_has_a_workload() {
-        assert_eq!(of(Shape::Burst).shape().name(), "burst");
+        for shape in [Shape::Burst, Shape::Steady] {
+            assert_eq!(of(shape).shape(), shape);
+        }
     }
 
     #[test]

@@ -50,6 +50,10 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("every-key-expires.bad", "token-bucket-read-write", "every-key-expires", Fail),
     ("every-key-expires.too-long.bad", "fixed-window-lua", "every-key-expires", Fail),
     ("every-key-expires.no-keys.good", "in-memory", "every-key-expires", NotApplicable),
+    // A call every 40 ms at 2 per 200 ms: let in again each window, or never.
+    ("steady-client-served.good", "fixed-window-lua", "steady-client-served", Pass),
+    ("steady-client-served.bad", "incr-expire-pipeline", "steady-client-served", Fail),
+    ("steady-client-served.bad", "incr-expire-pipeline", "never-over-limit", Pass),
 ];
 
 fn folder() -> std::path::PathBuf {

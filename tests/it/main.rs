@@ -13,4 +13,5 @@ mod lifecycle;
 mod limiters;
 mod models;
 mod race;
+mod steady;
 mod support;
