@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::{Answer, Refusal, output};
+use super::{Answer, Refusal, args, output};
 use crate::runner::analyze;
 use crate::runner::exit::Exit;
 
@@ -17,23 +17,8 @@ pub fn command() -> Command {
                 .default_value("latest")
                 .help("A run's folder, its history.jsonl, or a folder's name below --out"),
         )
-        .arg(
-            Arg::new("out")
-                .long("out")
-                .short('o')
-                .env("RL_LAB_OUT")
-                .default_value("out")
-                .value_name("FOLDER")
-                .help("Folder with the results of runs"),
-        )
-        .arg(
-            Arg::new("format")
-                .long("format")
-                .short('f')
-                .value_parser(["table", "json", "markdown", "csv"])
-                .default_value("table")
-                .help("What is printed"),
-        )
+        .arg(args::out())
+        .arg(args::format(&["table", "json", "markdown", "csv"]))
 }
 
 pub fn main(matches: &ArgMatches) -> Answer {

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Arg, ArgMatches, Command};
 use serde_json::json;
 
-use super::{Answer, Refusal, output};
+use super::{Answer, Refusal, args, output};
 use crate::backends::{self, journal};
 use crate::ports::backend::BackendOptions;
 use crate::runner::exit::Exit;
@@ -14,15 +14,7 @@ use crate::runner::exit::Exit;
 pub fn command() -> Command {
     Command::new("doctor")
         .about("Say whether this machine can run the lab, and what to do where it cannot")
-        .arg(
-            Arg::new("out")
-                .long("out")
-                .short('o')
-                .env("RL_LAB_OUT")
-                .default_value("out")
-                .value_name("FOLDER")
-                .help("Folder for the results"),
-        )
+        .arg(args::out())
         .arg(
             Arg::new("image")
                 .long("image")
@@ -37,14 +29,7 @@ pub fn command() -> Command {
                 .value_name("PATH")
                 .help("Server binary of the local backend"),
         )
-        .arg(
-            Arg::new("format")
-                .long("format")
-                .short('f')
-                .value_parser(["table", "json"])
-                .default_value("table")
-                .help("What is printed"),
-        )
+        .arg(args::format(&["table", "json"]))
 }
 
 /// One line of the diagnosis.

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use super::{Answer, Refusal, output};
+use super::{Answer, Refusal, args, output};
 use crate::runner::exit::Exit;
 use crate::runner::scenarios;
 use crate::{backends, checkers, clients, formats, limiters, topologies, workloads};
@@ -15,14 +15,7 @@ pub fn command() -> Command {
     Command::new("list")
         .about("List scenarios, limiters, checks and everything else a name can be given for")
         .arg(Arg::new("kind").value_name("KIND").value_parser(KINDS).help("Only this kind"))
-        .arg(
-            Arg::new("format")
-                .long("format")
-                .short('f')
-                .value_parser(["table", "json"])
-                .default_value("table")
-                .help("What is printed"),
-        )
+        .arg(args::format(&["table", "json"]))
 }
 
 pub fn main(matches: &ArgMatches) -> Answer {

@@ -1,6 +1,7 @@
 //! Floor 4: one file per command. clap, printing and exit codes live only here.
 
 mod analyze;
+mod args;
 mod completions;
 mod doctor;
 mod flags;

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use rl_lab::backends::{self, gc, probe};
 use rl_lab::model::report::Honesty;
 use rl_lab::ports::backend::{Backend, BackendError, BackendOptions, ServerSpec};
 
-use crate::support::{engine_traces, on_both, usable};
+use crate::support::{Lab, engine_traces, on_both, usable};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -92,7 +91,6 @@ on_both! {
     an_end_does_not_wait_for_a_slow_start
     gc_removes_a_dead_run_and_no_living_one
     a_name_is_used_once
-    a_lab_that_is_killed_is_healed_by_gc
 }
 
 mod cases {
@@ -241,98 +239,14 @@ mod cases {
         lab.shutdown().await.unwrap();
         run.assert_nothing_is_left(backend).await;
     }
-
-    pub async fn a_lab_that_is_killed_is_healed_by_gc(backend: &str) {
-        let run = Run::new(&format!("killed-{backend}"));
-        run.journal.close();
-        let state = run.state.path().to_str().unwrap();
-        let mut lab = helper("lab_that_waits_to_be_killed")
-            .env("LAB_BACKEND", backend)
-            .env("LAB_RUN", &run.id)
-            .env("RL_LAB_STATE_DIR", state)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let ready = run.state.path().join("ready");
-        for _ in 0..500 {
-            if ready.exists() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        assert!(ready.exists(), "the lab did not start its server");
-        let early = gc::gc_in(run.state.path(), false, None).await;
-        assert_eq!(early.alive, std::slice::from_ref(&run.id));
-
-        lab.kill().unwrap();
-        // Not reaped yet: where nothing reaps it, a dead lab stays a zombie and is dead all the same.
-        tokio::time::sleep(SECOND / 5).await;
-        let report = gc::gc_in(run.state.path(), false, None).await;
-        println!("{report:#?}");
-        assert!(
-            report.left.is_empty() && report.alive.is_empty() && !report.removed.is_empty(),
-            "{report:?}"
-        );
-        if cfg!(target_os = "linux") {
-            let outlived = report.removed.iter().any(|what| what.starts_with("process"));
-            assert!(!outlived, "the kernel ends a dead lab's servers: {report:?}");
-        }
-        lab.wait().unwrap();
-        run.assert_nothing_is_left(backend).await;
-    }
 }
 
-/// Runs one of the ignored tests below in a process of its own.
-fn helper(name: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--nocapture", "--exact", &format!("backends::{name}")]);
-    command
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a process that another test starts and kills"]
-async fn lab_that_waits_to_be_killed() {
-    let variable = |name: &str| std::env::var(name).unwrap();
-    let journal = Arc::new(Journal::open(&variable("LAB_RUN")).unwrap());
-    let options = BackendOptions::default();
-    let lab = backends::open(&variable("LAB_BACKEND"), &options, journal, &mut |_| ()).await.unwrap();
-    let _server = lab.start(spec("primary")).await.unwrap();
-    std::fs::write(journal::state_folder().join("ready"), "").unwrap();
-    tokio::time::sleep(60 * SECOND).await;
-}
-
-#[tokio::test]
-#[ignore = "a process that another test starts with an environment of its own"]
-async fn lab_that_prints_what_auto_says() {
-    let journal = Arc::new(Journal::open("it-auto").unwrap());
-    let mut said = Vec::new();
-    let opened =
-        backends::open("auto", &BackendOptions::default(), journal, &mut |note| said.push(note)).await;
-    for note in said {
-        println!("said: {note}");
-    }
-    match opened {
-        Ok(lab) => {
-            let mut honesty = Honesty::default();
-            lab.describe(&mut honesty);
-            println!("chosen: {} because {}", honesty.backend, honesty.chosen_because);
-            lab.shutdown().await.unwrap();
-        }
-        Err(error) => println!("error: {error}"),
-    }
-}
-
-/// What `auto` prints under these variables, with a state and temp folder of its own.
+/// What a run says and prints under these variables, with `auto` and one limiter that needs no store.
 fn auto_under(variables: &[(&str, &str)]) -> String {
-    let state = tempfile::tempdir().unwrap();
-    let mut command = helper("lab_that_prints_what_auto_says");
-    command.env("RL_LAB_STATE_DIR", state.path()).env("TMPDIR", state.path());
-    let output = command.envs(variables.iter().copied()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(journal::all_in(state.path()).is_empty());
-    println!("{text}");
-    text
+    let lab = variables.iter().fold(Lab::new(), |lab, (name, value)| lab.env(name, value));
+    let done = lab.run(&["race", "--limiters", "in-memory"]);
+    assert!(journal::all_in(&lab.state()).is_empty());
+    done.stderr + &done.stdout
 }
 
 #[tokio::test]
@@ -353,14 +267,8 @@ async fn gc_keeps_the_journal_of_what_it_cannot_reach() {
 #[test]
 fn auto_without_anything_names_both_ways_out() {
     let text = auto_under(&[("DOCKER_HOST", "unix:///nonexistent.sock"), ("PATH", "/nonexistent")]);
-    for part in [
-        "error: ",
-        "there is no /nonexistent.sock",
-        "redis-server",
-        "Docker",
-        "scripts/setup",
-        "--redis-server",
-    ] {
+    for part in ["there is no /nonexistent.sock", "redis-server", "Docker", "scripts/setup", "--redis-server"]
+    {
         assert!(text.contains(part), "{part}");
     }
 }
@@ -371,16 +279,20 @@ async fn auto_falls_back_and_says_so() {
         return;
     }
     let text = auto_under(&[("DOCKER_HOST", "unix:///nonexistent.sock")]);
-    assert!(text.contains("said: using backend local") && text.contains("chosen: local because"), "{text}");
+    assert!(
+        text.contains("using backend local: docker cannot serve") && text.contains("backend  local ("),
+        "{text}"
+    );
     let asked = auto_under(&[("DOCKER_HOST", "unix:///nonexistent.sock"), ("RL_LAB_IMAGE", "redis:9")]);
-    assert!(asked.contains("error: RL_LAB_IMAGE asks for redis:9"), "{asked}");
+    assert!(asked.contains("asks for redis:9") && !asked.contains("using backend"), "{asked}");
 }
 
 #[tokio::test]
 async fn a_named_program_is_never_replaced() {
     let text = auto_under(&[("RL_LAB_REDIS_SERVER", "/nonexistent/redis-server")]);
     assert!(
-        text.contains("error: RL_LAB_REDIS_SERVER /nonexistent/redis-server: there is no such file"),
+        text.contains("/nonexistent/redis-server: there is no such file")
+            && !text.contains("using backend docker"),
         "{text}"
     );
 }
