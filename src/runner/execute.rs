@@ -94,6 +94,8 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         started: started.clone(),
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
     }));
+    // However early the lab is killed, its folder says which run it was.
+    recorder.flush();
     let report = Report {
         schema: report::SCHEMA,
         passed: false,

@@ -82,6 +82,8 @@ struct State {
     cell: Option<Cell>,
     limit: Limit,
     closed: bool,
+    /// The writer holds text that is not on its way to the file yet.
+    writing: bool,
     /// Why the history could not be written; what follows is kept in memory only.
     failed: Option<String>,
 }
@@ -106,7 +108,7 @@ impl Recorder {
             }
         });
         let limit = Limit::new(1).expect("1 is a limit");
-        let state = State { text: Vec::new(), cell: None, limit, closed: false, failed };
+        let state = State { text: Vec::new(), cell: None, limit, closed: false, writing: false, failed };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let for_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new()
@@ -186,6 +188,15 @@ impl Recorder {
     pub fn take_cell(&self, honesty: CellHonesty) -> Option<Cell> {
         self.event(Event::CellEnd { honesty });
         self.shared.state().cell.take()
+    }
+
+    /// Returns when everything so far was handed to the file, or cannot be.
+    pub fn flush(&self) {
+        let mut state = self.shared.state();
+        self.shared.changed.notify_all();
+        while (!state.text.is_empty() || state.writing) && !state.closed {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Ends the history: everything is on disk when this returns, or the reason why not.
@@ -300,6 +311,7 @@ fn write_out(shared: &Shared, mut file: Option<File>) {
         }
         std::mem::swap(&mut state.text, &mut spare);
         let last = state.closed && spare.is_empty();
+        state.writing = true;
         drop(state);
         shared.changed.notify_all();
         if last {
@@ -312,7 +324,9 @@ fn write_out(shared: &Shared, mut file: Option<File>) {
             file = None;
         }
         spare.clear();
-        let state = shared.state();
+        let mut state = shared.state();
+        state.writing = false;
+        shared.changed.notify_all();
         if !state.closed && state.text.len() < MOST_PENDING / 2 {
             // Gather for a while: one write for many ops.
             drop(shared.changed.wait_timeout(state, FLUSH_EVERY));
