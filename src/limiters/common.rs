@@ -15,11 +15,15 @@ pub fn counter_contract(settings: &Settings, denials: Denials) -> Contract {
     Contract {
         bound: Bound::FixedWindow { limit: settings.limit, window: settings.window },
         scope: Scope::Global,
-        clock: DecidingClock::Server,
+        clock: DecidingClock::Expiry,
         clock_resolution_ms: 1,
         denials,
         on_outage: OnOutage::Error,
         key_ttl_at_most: Some(settings.window),
+        lockout: None,
+        across_keys: None,
+        algorithm: None,
+        round_trips_at_most: None,
     }
 }
 
@@ -33,6 +37,10 @@ pub fn bucket_contract(settings: &Settings, capacity: Limit, clock: DecidingCloc
         denials: Denials::Free,
         on_outage: OnOutage::Error,
         key_ttl_at_most: Some(ttl),
+        lockout: None,
+        across_keys: None,
+        algorithm: None,
+        round_trips_at_most: None,
     }
 }
 
@@ -175,7 +183,7 @@ pub fn whole_seconds(settings: &Settings) -> Result<(), String> {
 pub fn kept_for_the_late_ms(settings: &Settings) -> u64 {
     match clock(settings) {
         DecidingClock::App => 2_000,
-        DecidingClock::Server => 0,
+        DecidingClock::Server | DecidingClock::Expiry => 0,
     }
 }
 
@@ -183,7 +191,7 @@ pub fn kept_for_the_late_ms(settings: &Settings) -> u64 {
 pub async fn now_us(settings: &Settings, store: &dyn Store, app: &dyn Clock) -> Result<i64, StoreError> {
     match clock(settings) {
         DecidingClock::App => Ok(app.wall_us()),
-        DecidingClock::Server => {
+        DecidingClock::Server | DecidingClock::Expiry => {
             let time = store.command(Command::new("TIME")).await?.expect_list(2)?;
             Ok(time[0].expect_int()? * 1_000_000 + time[1].expect_int()?)
         }

@@ -76,7 +76,7 @@ impl GcraLua {
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
         let now = match common::clock(&self.settings) {
             DecidingClock::App => self.clock.wall_us().to_string(),
-            DecidingClock::Server => String::new(),
+            DecidingClock::Server | DecidingClock::Expiry => String::new(),
         };
         let interval = interval_us(self.settings.limit, self.settings.window);
         let args = vec![

@@ -44,6 +44,10 @@ fn contract(settings: &Settings) -> Contract {
         denials: Denials::Charged,
         on_outage: OnOutage::Unaffected,
         key_ttl_at_most: None,
+        lockout: None,
+        across_keys: None,
+        algorithm: None,
+        round_trips_at_most: Some(0),
     }
 }
 

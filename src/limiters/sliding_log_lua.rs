@@ -65,7 +65,7 @@ impl SlidingLog {
         let s = &self.settings;
         let now = match common::clock(s) {
             DecidingClock::App => self.clock.wall_us().to_string(),
-            DecidingClock::Server => String::new(),
+            DecidingClock::Server | DecidingClock::Expiry => String::new(),
         };
         let window_us = s.window.millis() * 1000;
         let args = vec![s.limit.to_string(), window_us.to_string(), cost.get().to_string(), self.name(), now];

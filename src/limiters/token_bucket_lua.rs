@@ -87,7 +87,7 @@ impl ScriptedBucket {
         let s = &self.settings;
         let now = match common::clock(s) {
             DecidingClock::App => (self.clock.wall_us() / 1000).to_string(),
-            DecidingClock::Server => String::new(),
+            DecidingClock::Server | DecidingClock::Expiry => String::new(),
         };
         let args = vec![
             capacity(s).to_string(),

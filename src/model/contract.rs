@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::algorithms::Algorithm;
 use super::units::{Limit, Window};
 
 /// How much may be admitted over time.
@@ -159,8 +160,10 @@ pub enum Scope {
 pub enum DecidingClock {
     /// The wall clock of the app server that makes the call.
     App,
-    /// The store's clock: `TIME` in a script, or key expiry.
+    /// The store's clock, read by `TIME`.
     Server,
+    /// The store's expiry of keys: nobody reads a clock.
+    Expiry,
 }
 
 /// Whether a refused call takes anything out of the limit.
@@ -201,6 +204,20 @@ pub struct Contract {
     pub on_outage: OnOutage,
     /// The longest time to live a key of this limiter may have; `None` if it keeps no keys.
     pub key_ttl_at_most: Option<Window>,
+    /// How long a caller that used up its limit is refused from then on, where that is longer than
+    /// the window; `None` if it gets back what the bound gives back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockout: Option<Window>,
+    /// A second bound, over all keys of a round together: an address that all users share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub across_keys: Option<Bound>,
+    /// What it decides when nothing runs at the same time, exactly; `None` if no model says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<Algorithm>,
+    /// The most round trips a decision takes on a warm connection, with scripts loaded and nothing
+    /// to retry; `None` if there is no such number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips_at_most: Option<u32>,
 }
 
 /// What the scenario or the user needs, whatever the limiter promises.

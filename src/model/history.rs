@@ -6,7 +6,7 @@
 //!
 //! All times are nanoseconds since the run's one monotonic anchor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::contract::{Contract, Requirement};
 use super::op::{Completion, Decision, KeyId, NODE_DIED, Op, Outcome, Source};
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
+use super::scenario::Time;
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
 
@@ -65,6 +66,9 @@ pub enum Event {
         retry_after_ms: Option<u64>,
         source: Source,
         at: Nanos,
+        /// What the node's clock said, in µs since 1970, if the call read it exactly once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clock_us: Option<i64>,
     },
     Fail {
         op: OpId,
@@ -81,6 +85,22 @@ pub enum Event {
         key: String,
         pttl: i64,
         at: Nanos,
+        /// A counter's value, or how many members a set, list or hash has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holds: Option<u64>,
+        /// What the server says the key takes in memory.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
+    },
+    /// One exchange with the store, sent as a user who may touch the keys it declares and no other.
+    Touch {
+        op: OpId,
+        /// As declared: the keys of a command, of a transaction, or of a script's KEYS.
+        keys: Vec<String>,
+        /// The server's refusal to let it touch another key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<String>,
+        at: Nanos,
     },
     /// The key space was listed to its end: every key the round touched has a `Probe`.
     ProbesComplete {
@@ -91,6 +111,11 @@ pub enum Event {
         at: Nanos,
         ops: u32,
         clock_step_ns: i64,
+        /// Exchanges with the store, all decided calls together, and the most of any one of them.
+        #[serde(default)]
+        trips: u64,
+        #[serde(default)]
+        most_trips: u32,
     },
     CellEnd {
         honesty: CellHonesty,
@@ -134,6 +159,9 @@ pub struct CellHeader {
     pub rounds: u32,
     /// Whether calls were meant to overlap. If they were and did not, nothing was tried.
     pub concurrent: bool,
+    /// How the round's waits went by.
+    #[serde(default)]
+    pub time: Time,
     /// Why the cell was not driven at all, such as a server too old for the limiter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
@@ -169,6 +197,17 @@ pub struct Probe {
     pub key: String,
     pub pttl: i64,
     pub at: Nanos,
+    pub holds: Option<u64>,
+    pub bytes: Option<u64>,
+}
+
+/// One exchange with the store under a user limited to the keys it declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touch {
+    pub op: OpId,
+    pub keys: Vec<String>,
+    pub refused: Option<String>,
+    pub at: Nanos,
 }
 
 /// One round of a cell: fresh key, fresh limiters.
@@ -183,12 +222,18 @@ pub struct Round {
     pub presets: Vec<Preset>,
     pub probes: Vec<Probe>,
     pub probes_complete: bool,
+    pub touches: Vec<Touch>,
+    /// Exchanges with the store, all decided calls together, and the most of any one of them.
+    pub trips: u64,
+    pub most_trips: u32,
     /// Error texts with how often each came up.
     pub errors: BTreeMap<String, u64>,
     /// How much further the wall clock moved than the monotonic one.
     pub clock_step_ns: i64,
     /// Unix time in nanoseconds at the anchor, as the wall clock stood in this round.
     pub epoch_ns_at_zero: Option<i64>,
+    /// Where in `keys` each key is.
+    places: HashMap<String, u32>,
     /// Calls that have completed, whatever came of them.
     answered: u32,
     /// Those of them that may still be at work in the store.
@@ -204,12 +249,13 @@ impl Round {
 
     /// The key's place in the table, made if it is new.
     pub fn key(&mut self, key: &str) -> KeyId {
-        // Rounds touch few keys, most often the last one again.
-        let place = self.keys.iter().rposition(|k| k == key).unwrap_or_else(|| {
-            self.keys.push(key.to_owned());
-            self.keys.len() - 1
-        });
-        KeyId(u32::try_from(place).expect("fewer than 2^32 keys in a round"))
+        if let Some(place) = self.places.get(key) {
+            return KeyId(*place);
+        }
+        let place = u32::try_from(self.keys.len()).expect("fewer than 2^32 keys in a round");
+        self.keys.push(key.to_owned());
+        self.places.insert(key.to_owned(), place);
+        KeyId(place)
     }
 
     /// Whether nothing of the round's calls can still be under way to the store.
@@ -431,24 +477,32 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.ops.push(Op::new(op, node, key, cost, at));
             return Ok(());
         }
-        Event::Probe { key, pttl, at } => {
-            round.probes.push(Probe { key, pttl, at });
+        Event::Probe { key, pttl, at, holds, bytes } => {
+            round.probes.push(Probe { key, pttl, at, holds, bytes });
+            return Ok(());
+        }
+        Event::Touch { op, keys, refused, at } => {
+            round.touches.push(Touch { op, keys, refused, at });
             return Ok(());
         }
         Event::ProbesComplete { .. } => {
             round.probes_complete = true;
             return Ok(());
         }
-        Event::RoundEnd { clock_step_ns, ops, .. } => {
+        Event::RoundEnd { clock_step_ns, ops, trips, most_trips, .. } => {
             if round.ops.len() as u64 != u64::from(ops) || round.answered != ops {
                 return Err("a round whose calls or their ends are missing");
             }
             round.clock_step_ns = clock_step_ns;
+            (round.trips, round.most_trips) = (trips, most_trips);
             round.complete = true;
             return Ok(());
         }
-        Event::Ok { op, allowed, remaining, retry_after_ms, source, at } => {
+        Event::Ok { op, allowed, remaining, retry_after_ms, source, at, clock_us } => {
             let retry_after = retry_after_ms.map(std::time::Duration::from_millis);
+            if let Some(known) = round.ops.get_mut(op.0 as usize) {
+                known.clock_us = clock_us.and_then(|us| u64::try_from(us).ok()).into();
+            }
             (op, at, Completion::Ok(Decision { allowed, remaining, limit, retry_after, reset: None, source }))
         }
         Event::Fail { op, error, at } => (op, at, Completion::Fail(error)),

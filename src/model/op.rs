@@ -106,6 +106,8 @@ pub struct Op {
     pub complete: Nanos,
     pub remaining: Maybe,
     pub retry_after_ms: Maybe,
+    /// What the node's clock said, in µs since 1970, if the call read it exactly once.
+    pub clock_us: Maybe,
 }
 
 impl Op {
@@ -124,6 +126,7 @@ impl Op {
             complete: Self::NEVER,
             remaining: Maybe::NONE,
             retry_after_ms: Maybe::NONE,
+            clock_us: Maybe::NONE,
         }
     }
 

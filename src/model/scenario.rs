@@ -98,6 +98,18 @@ fn one_node() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
+/// How the waits of a round go by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Time {
+    /// They are waited for.
+    #[default]
+    Real,
+    /// They are skipped while no call is open: the clocks of the lab and its nodes are moved on, and
+    /// so is the expiry of every key. What reads the server's own clock is waited for all the same.
+    Skipped,
+}
+
 /// The name of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

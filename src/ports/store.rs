@@ -177,11 +177,24 @@ pub struct Call {
     steps: Cell<u32>,
     /// Whether anything may have reached the store.
     sent: Cell<bool>,
+    /// How often the node's clock was read, and what it last said.
+    clock: Cell<(u32, i64)>,
+}
+
+/// What a call did on its way to an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Whether anything may have reached the store.
+    pub sent: bool,
+    /// Exchanges with the store.
+    pub trips: u32,
+    /// What the node's clock said, in µs since 1970, if it was read exactly once.
+    pub clock_us: Option<i64>,
 }
 
 impl Call {
     pub fn new(op: u32, lane: u32) -> Self {
-        Self { op, lane, steps: Cell::new(0), sent: Cell::new(false) }
+        Self { op, lane, steps: Cell::new(0), sent: Cell::new(false), clock: Cell::new((0, 0)) }
     }
 }
 
@@ -189,14 +202,23 @@ tokio::task_local! {
     static CALL: Call;
 }
 
-/// Runs `work` as the given call. Answers with its output and whether anything may have reached
-/// the store.
-pub async fn as_call<F: Future>(call: Call, work: F) -> (F::Output, bool) {
+/// Runs `work` as the given call. Answers with its output and what it did on the way.
+pub async fn as_call<F: Future>(call: Call, work: F) -> (F::Output, Trace) {
     CALL.scope(call, async {
         let output = work.await;
-        (output, CALL.with(|c| c.sent.get()))
+        let trace = CALL.with(|c| Trace {
+            sent: c.sent.get(),
+            trips: c.steps.get(),
+            clock_us: (c.clock.get().0 == 1).then_some(c.clock.get().1),
+        });
+        (output, trace)
     })
     .await
+}
+
+/// Notes that the current call read its node's clock.
+pub fn note_clock(us: i64) {
+    let _ = CALL.try_with(|c| c.clock.set((c.clock.get().0 + 1, us)));
 }
 
 /// The next step of the current call: op, lane and the step's number from 1. Outside a call

@@ -99,7 +99,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         probe_keys(drive, &mut probe, &prefix).await?;
         let clock_step_ns = drive.recorder.wall_drift_ns() - drift_before;
         let ops = drive.recorder.ops_of_round();
-        drive.recorder.event(Event::RoundEnd { at: drive.recorder.now(), ops, clock_step_ns });
+        let (trips, most_trips) = drive.recorder.trips_of_round();
+        let at = drive.recorder.now();
+        drive.recorder.event(Event::RoundEnd { at, ops, clock_step_ns, trips, most_trips });
         (drive.round_done)(index);
     }
     add_traffic(&mut honesty, &stores);
@@ -219,7 +221,13 @@ async fn probe_keys(
             scan.query_async(connection).await.context("the keys of the round cannot be listed")?;
         for key in keys {
             let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
-            drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now() });
+            drive.recorder.event(Event::Probe {
+                key,
+                pttl,
+                at: drive.recorder.now(),
+                holds: None,
+                bytes: None,
+            });
         }
         cursor = next;
         if cursor == 0 {

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::model::op::{Completion, Op, ceil_millis};
 use crate::model::report::CellHonesty;
 use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId};
 use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::store::Trace;
 use crate::ports::workload::Record;
 
 /// Text that may wait for the disk before the load is made to wait for it.
@@ -66,6 +67,8 @@ impl Stop {
 pub struct Recorder {
     anchor: Instant,
     epoch_ns_at_zero: i64,
+    /// Time that was skipped: it counts as passed for the record and for the clocks of the nodes.
+    skipped_ns: AtomicI64,
     stop: Stop,
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -81,6 +84,8 @@ struct State {
     text: Vec<u8>,
     cell: Option<Cell>,
     limit: Limit,
+    /// Exchanges with the store by decided calls of the open round: all, and the most of any one.
+    trips: (u64, u32),
     closed: bool,
     /// The writer holds text that is not on its way to the file yet.
     writing: bool,
@@ -108,7 +113,15 @@ impl Recorder {
             }
         });
         let limit = Limit::new(1).expect("1 is a limit");
-        let state = State { text: Vec::new(), cell: None, limit, closed: false, writing: false, failed };
+        let state = State {
+            text: Vec::new(),
+            cell: None,
+            limit,
+            trips: (0, 0),
+            closed: false,
+            writing: false,
+            failed,
+        };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let for_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new()
@@ -118,6 +131,7 @@ impl Recorder {
         Arc::new(Self {
             anchor,
             epoch_ns_at_zero: wall_us.saturating_mul(1000),
+            skipped_ns: AtomicI64::new(0),
             stop,
             shared,
             writer: Mutex::new(Some(writer)),
@@ -125,7 +139,19 @@ impl Recorder {
     }
 
     pub fn now(&self) -> Nanos {
-        Nanos(i64::try_from(self.anchor.elapsed().as_nanos()).unwrap_or(i64::MAX))
+        let elapsed = i64::try_from(self.anchor.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        Nanos(elapsed.saturating_add(self.skipped_ns.load(Ordering::Relaxed)))
+    }
+
+    /// Lets this much time have passed. Only while no call is open.
+    pub fn skip(&self, span: Duration) {
+        let ns = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        self.skipped_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// The wall clock of this machine, with what was skipped, in µs since 1970.
+    pub fn wall_us(&self) -> i64 {
+        SystemClock.wall_us().saturating_add(self.skipped_ns.load(Ordering::Relaxed) / 1000)
     }
 
     pub fn epoch_ns_at_zero(&self) -> i64 {
@@ -134,7 +160,7 @@ impl Recorder {
 
     /// How far the wall clock is ahead of where the monotonic one puts it.
     pub fn wall_drift_ns(&self) -> i64 {
-        SystemClock.wall_us().saturating_mul(1000) - self.epoch_ns_at_zero - self.now().0
+        self.wall_us().saturating_mul(1000) - self.epoch_ns_at_zero - self.now().0
     }
 
     /// Writes an event that is not an op.
@@ -144,6 +170,7 @@ impl Recorder {
         match event {
             Event::Cell(header) => self.begin_cell(&mut state, *header),
             Event::Round { index, at, epoch_ns_at_zero } => {
+                state.trips = (0, 0);
                 if let Some(cell) = &mut state.cell {
                     cell.rounds.push(Round::starting(index, at, epoch_ns_at_zero));
                 }
@@ -182,6 +209,11 @@ impl Recorder {
         let state = self.shared.state();
         let round = state.cell.as_ref().and_then(|c| c.rounds.last());
         round.map_or(0, |r| u32::try_from(r.ops.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Exchanges with the store by decided calls of the open round: all, and the most of any one.
+    pub fn trips_of_round(&self) -> (u64, u32) {
+        self.shared.state().trips
     }
 
     /// Ends the cell and hands it over to be judged.
@@ -247,15 +279,24 @@ impl Record for Recorder {
         id
     }
 
-    fn complete(&self, op: OpId, completion: &Completion) {
+    fn complete(&self, op: OpId, completion: &Completion, trace: Trace) {
         // The first thing after it answered.
         let at = self.now();
         let mut state = self.shared.state();
+        if matches!(completion, Completion::Ok(_)) {
+            state.trips = (state.trips.0 + u64::from(trace.trips), state.trips.1.max(trace.trips));
+        }
         let State { text, cell, .. } = &mut *state;
-        let round = cell.as_mut().and_then(|c| c.rounds.last_mut()).expect("a call belongs to an open round");
+        let cell = cell.as_mut().expect("a call belongs to an open round");
+        // Only a call that ran alone can be compared with a model, to the microsecond.
+        let clock_us = trace.clock_us.filter(|_| !cell.header.concurrent);
+        let round = cell.rounds.last_mut().expect("a call belongs to an open round");
         let applied = history::complete(round, op, at, completion);
         debug_assert_eq!(applied, Ok(()));
-        push_completion(text, op, at, completion);
+        if let Some(op) = round.ops.get_mut(op.0 as usize) {
+            op.clock_us = clock_us.and_then(|us| u64::try_from(us).ok()).into();
+        }
+        push_completion(text, op, at, completion, clock_us);
     }
 
     fn stopped(&self) -> bool {
@@ -265,7 +306,7 @@ impl Record for Recorder {
 
 /// By hand, because a million of them are written while the clock runs. The test below holds it
 /// to what serde would write.
-fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Completion) {
+fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Completion, clock_us: Option<i64>) {
     match completion {
         Completion::Ok(d) => {
             push_number(text, r#"{"type":"ok","op":"#, op.0);
@@ -280,6 +321,9 @@ fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Complet
             text.extend_from_slice(br#","source":""#);
             text.extend_from_slice(d.source.name().as_bytes());
             push_number(text, r#"","at":"#, at.0);
+            if let Some(us) = clock_us {
+                push_number(text, r#","clock_us":"#, us);
+            }
             text.extend_from_slice(b"}\n");
         }
         Completion::Fail(error) => push_json(text, &Event::Fail { op, error: error.clone(), at }),
@@ -381,7 +425,8 @@ mod tests {
             decision(Some(0), Some(Duration::ZERO)),
         ] {
             let mut text = Vec::new();
-            push_completion(&mut text, OpId(7), Nanos(42), &Completion::Ok(d.clone()));
+            let clock_us = d.remaining.map(|_| 1_800_000_000_000_000);
+            push_completion(&mut text, OpId(7), Nanos(42), &Completion::Ok(d.clone()), clock_us);
             let read: Event = serde_json::from_slice(&text).unwrap();
             let expected = Event::Ok {
                 op: OpId(7),
@@ -390,6 +435,7 @@ mod tests {
                 retry_after_ms: d.retry_after.map(ceil_millis),
                 source: d.source,
                 at: Nanos(42),
+                clock_us,
             };
             assert_eq!(read, expected);
         }

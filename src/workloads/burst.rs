@@ -12,13 +12,11 @@ use std::sync::Arc;
 
 use tokio::sync::Barrier;
 
-use crate::model::op::Completion;
 use crate::model::scenario::{Shape, WorkloadPlan};
 use crate::model::units::{Cost, NodeId, Seed};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
-use crate::ports::store::{Call, as_call};
-use crate::ports::workload::{Offer, Record, Workload};
+use crate::ports::workload::{Offer, Record, Workload, call};
 
 pub struct Burst;
 
@@ -93,14 +91,8 @@ struct Caller {
 
 impl Caller {
     async fn call(&self) {
-        let op = self.record.invoke(self.node, &self.key, Cost::ONE);
-        let (answer, sent) =
-            as_call(Call::new(op.0, self.lane), self.limiter.acquire(&self.key, Cost::ONE)).await;
-        let completion = match answer {
-            Ok(decision) => Completion::Ok(decision),
-            Err(error) => error.completion(sent),
-        };
-        self.record.complete(op, &completion);
+        let at = (self.node, self.lane);
+        call(&*self.record, &*self.limiter, at, &self.key, Cost::ONE).await;
     }
 }
 

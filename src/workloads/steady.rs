@@ -5,12 +5,10 @@
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::model::op::Completion;
 use crate::model::scenario::{Shape, WorkloadPlan};
 use crate::model::units::{Cost, NodeId};
 use crate::ports::BoxFuture;
-use crate::ports::store::{Call, as_call};
-use crate::ports::workload::{Offer, Workload};
+use crate::ports::workload::{Offer, Workload, call};
 
 pub struct Steady;
 
@@ -43,13 +41,6 @@ async fn drive(offer: Offer<'_>) {
         }
         let node = n as usize % offer.nodes.len();
         let id = NodeId(u16::try_from(node).expect("at most 1,000 nodes"));
-        let op = offer.record.invoke(id, &offer.key, Cost::ONE);
-        let work = offer.nodes[node].acquire(&offer.key, Cost::ONE);
-        let (answer, sent) = as_call(Call::new(op.0, 0), work).await;
-        let completion = match answer {
-            Ok(decision) => Completion::Ok(decision),
-            Err(error) => error.completion(sent),
-        };
-        offer.record.complete(op, &completion);
+        call(&*offer.record, &*offer.nodes[node], (id, 0), &offer.key, Cost::ONE).await;
     }
 }

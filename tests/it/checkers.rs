@@ -181,6 +181,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         nodes: 1,
         rounds: 1,
         concurrent: plan.concurrent(),
+        time: Default::default(),
         not_run: None,
         replay: String::new(),
         contract: (cell.spec.contract)(&cell.settings),

@@ -183,8 +183,8 @@ async fn a_node_that_dies_between_incr_and_expire_leaves_a_key_that_the_next_lim
     let limiter =
         Variant::of("incr-then-expire", LIMIT, &[]).build(ground.store(Some(dies)), clock::system());
     for op in 0..2 {
-        let (answer, sent) = as_call(Call::new(op, 0), limiter.acquire("dead", Cost::ONE)).await;
-        assert_eq!((answer, sent), (Err(StoreError::NodeDied), false), "call {op}");
+        let (answer, trace) = as_call(Call::new(op, 0), limiter.acquire("dead", Cost::ONE)).await;
+        assert_eq!((answer, trace.sent), (Err(StoreError::NodeDied), false), "call {op}");
     }
     assert_eq!(ground.pttl("dead").await, -2);
     ground.end().await;

@@ -1,19 +1,27 @@
 //! A counter that starts anew when its window is over; the window opens with the first hit.
 
-use super::Step;
+use super::{Model, Step};
+use crate::model::contract::Denials;
 use crate::model::units::{Cost, Limit, Window};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FixedWindow {
     limit: Limit,
     window: Window,
+    denials: Denials,
     /// When the open window began (ms) and what it has counted.
     open: Option<(i64, u64)>,
 }
 
 impl FixedWindow {
     pub fn new(limit: Limit, window: Window) -> Self {
-        Self { limit, window, open: None }
+        Self { limit, window, denials: Denials::Charged, open: None }
+    }
+
+    /// Whether refused calls count; they do unless this says otherwise.
+    #[must_use]
+    pub fn with(self, denials: Denials) -> Self {
+        Self { denials, ..self }
     }
 
     /// As if `used` had been admitted at `now_ms`.
@@ -21,23 +29,31 @@ impl FixedWindow {
         self.open = Some((now_ms, used));
     }
 
-    /// Every call is counted, refused ones too.
     pub fn acquire(&mut self, now_ms: i64, cost: Cost) -> Step {
         let length = self.window.millis() as i64;
         let (began, counted) = match self.open {
             Some((began, counted)) if now_ms - began < length => (began, counted),
             _ => (now_ms, 0),
         };
-        let counted = counted.saturating_add(u64::from(cost.get()));
-        self.open = Some((began, counted));
         let limit = self.limit.get();
-        let allowed = counted <= limit;
+        let with_it = counted.saturating_add(u64::from(cost.get()));
+        let allowed = with_it <= limit;
+        let counted = if allowed || self.denials == Denials::Charged { with_it } else { counted };
+        if allowed || self.denials == Denials::Charged {
+            self.open = Some((began, counted));
+        }
         let retry_after_ms = match (allowed, u64::from(cost.get()) > limit) {
             (true, _) => Some(0),
             (false, true) => None,
             (false, false) => Some((began + length - now_ms) as u64),
         };
         Step { allowed, remaining: limit.saturating_sub(counted), retry_after_ms }
+    }
+}
+
+impl Model for FixedWindow {
+    fn acquire(&mut self, now_us: i64, cost: Cost) -> Step {
+        Self::acquire(self, now_us.div_euclid(1000), cost)
     }
 }
 

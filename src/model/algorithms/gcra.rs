@@ -5,7 +5,7 @@
 //! cost c is admitted if `max(now, TAT) + c × T − now ≤ burst × T`; it moves TAT to the left-hand
 //! side. T is rounded up to a microsecond, so the rate is never above limit / window.
 
-use super::Step;
+use super::{Model, Step};
 use crate::model::units::{Cost, Limit, Window};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,12 @@ impl Gcra {
 /// T in microseconds, rounded up.
 pub fn interval_us(limit: Limit, window: Window) -> u64 {
     (window.millis() * 1000).div_ceil(limit.get())
+}
+
+impl Model for Gcra {
+    fn acquire(&mut self, now_us: i64, cost: Cost) -> Step {
+        Self::acquire(self, now_us, cost)
+    }
 }
 
 #[cfg(test)]

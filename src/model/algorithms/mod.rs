@@ -7,6 +7,54 @@ pub mod fixed_window;
 pub mod gcra;
 pub mod token_bucket;
 
+use serde::{Deserialize, Serialize};
+
+use crate::model::contract::Denials;
+use crate::model::units::{Cost, Limit, Window};
+
+/// An algorithm with everything that decides, as a contract names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Algorithm {
+    /// A counter whose window opens with its first hit.
+    FixedWindow {
+        limit: Limit,
+        window: Window,
+        denials: Denials,
+    },
+    Gcra {
+        burst: Limit,
+        limit: Limit,
+        window: Window,
+    },
+    TokenBucket {
+        capacity: Limit,
+        refill: Limit,
+        window: Window,
+    },
+}
+
+/// An algorithm at work on one key.
+pub trait Model: Send {
+    /// Decides a call made at this time, in microseconds. Times may repeat and go back.
+    fn acquire(&mut self, now_us: i64, cost: Cost) -> Step;
+}
+
+impl Algorithm {
+    /// The state before the first call.
+    pub fn start(&self) -> Box<dyn Model> {
+        match *self {
+            Self::FixedWindow { limit, window, denials } => {
+                Box::new(fixed_window::FixedWindow::new(limit, window).with(denials))
+            }
+            Self::Gcra { burst, limit, window } => Box::new(gcra::Gcra::new(burst, limit, window)),
+            Self::TokenBucket { capacity, refill, window } => {
+                Box::new(token_bucket::TokenBucket::new(capacity, refill, window))
+            }
+        }
+    }
+}
+
 /// What a model decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {

@@ -4,7 +4,7 @@
 //! a full bucket holds `capacity × window_ms` parts, a millisecond adds `refill` parts, a call of
 //! cost c takes `c × window_ms` parts.
 
-use super::Step;
+use super::{Model, Step};
 use crate::model::units::{Cost, Limit, Window};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,12 @@ impl TokenBucket {
             Some((wanted - parts).div_ceil(u128::from(self.refill.get())) as u64)
         };
         Step { allowed, remaining: (parts / part) as u64, retry_after_ms }
+    }
+}
+
+impl Model for TokenBucket {
+    fn acquire(&mut self, now_us: i64, cost: Cost) -> Step {
+        Self::acquire(self, now_us.div_euclid(1000), cost)
     }
 }
 
