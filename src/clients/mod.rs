@@ -4,6 +4,8 @@
 //! A profile decides what a caller sees while the store is slow or away, so results name it.
 
 pub mod at_step;
+pub mod declared_keys;
+pub mod far;
 pub mod redis_rs_multiplexed;
 
 use std::net::SocketAddr;
@@ -29,6 +31,15 @@ pub struct Access {
     pub connections: usize,
     /// Asked at every step; `None` costs nothing.
     pub hook: Option<SharedHook>,
+    /// Who it talks as, without a password; the server's default user where absent.
+    pub user: Option<String>,
+}
+
+impl Access {
+    #[must_use]
+    pub fn of_user(self, user: &str) -> Self {
+        Self { user: Some(user.to_owned()), ..self }
+    }
 }
 
 pub static ALL: &[&Profile] = &[&redis_rs_multiplexed::PROFILE];

@@ -61,7 +61,10 @@ impl RedisStore {
         let url = format!("redis://{}/", self.access.address);
         let info = url.into_connection_info().map_err(not_connected)?;
         let tcp = info.tcp_settings().clone().set_nodelay(true);
-        let redis = info.redis_settings().clone().set_skip_set_lib_name();
+        let mut redis = info.redis_settings().clone().set_skip_set_lib_name();
+        if let Some(user) = &self.access.user {
+            redis = redis.set_username(user).set_password("");
+        }
         let client =
             Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis)).map_err(not_connected)?;
         let config = AsyncConnectionConfig::new()

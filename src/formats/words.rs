@@ -155,6 +155,13 @@ pub fn ground(report: &Report) -> Vec<(&'static str, String)> {
             format!("generator at most {:.0} % of one core; clock step {step:.1} ms", most * 100.0),
         ));
     }
+    let skipped: f64 = report.cells.iter().map(|c| c.honesty.skipped_ms).sum();
+    if skipped > 0.0 {
+        ground.push((
+            "time",
+            format!("{:.1} s of waiting were skipped: clocks and expiries moved on", skipped / 1e3),
+        ));
+    }
     ground.push(("lab", format!("rl-lab {}, run {}, started {}", report.lab, report.run, report.started)));
     ground.into_iter().map(|(name, text)| (name, clean(&text))).collect()
 }

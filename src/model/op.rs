@@ -155,6 +155,17 @@ pub fn ceil_millis(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX - 1)
 }
 
+/// What a call did on its way to an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Whether anything may have reached the store.
+    pub sent: bool,
+    /// Exchanges with the store.
+    pub trips: u32,
+    /// What the node's clock said, in µs since 1970, if it was read exactly once.
+    pub clock_us: Option<i64>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -91,8 +91,12 @@ pub struct CellHonesty {
     pub commands: u64,
     /// Round trips waited for by the limiter, all rounds.
     pub round_trips: u64,
-    /// Time from the first invocation to the last completion, all rounds, in ms.
+    /// Time from the first invocation to the last completion, all rounds, in ms, without what was
+    /// skipped.
     pub busy_ms: f64,
+    /// Waits that were skipped, all rounds, in ms.
+    #[serde(default)]
+    pub skipped_ms: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

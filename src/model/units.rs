@@ -121,23 +121,125 @@ impl<'de> Deserialize<'de> for Window {
     }
 }
 
+/// A span of time in whole milliseconds, 0 included, up to 366 days.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(u64);
+
+impl Span {
+    pub fn from_millis(ms: u64) -> Result<Self, UnitError> {
+        if ms > Window::MAX_MS {
+            return Err(UnitError(format!("a span is at most 366 days long, not {ms} ms")));
+        }
+        Ok(Self(ms))
+    }
+
+    pub fn millis(self) -> u64 {
+        self.0
+    }
+
+    pub fn nanos(self) -> i64 {
+        (self.0 * 1_000_000) as i64
+    }
+
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_span(f, self.0)
+    }
+}
+
+impl FromStr for Span {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        Self::from_millis(parse_millis(text, "a span")?)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A short span in whole microseconds, such as `0.3ms` or `300us`; at most a minute.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Micros(u64);
+
+impl Micros {
+    pub fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn duration(self) -> Duration {
+        Duration::from_micros(self.0)
+    }
+}
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}ms", self.0 as f64 / 1e3)
+    }
+}
+
+impl FromStr for Micros {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let us = parse_span(text, "a short span", &[("us", 1), ("ms", 1_000), ("s", 1_000_000)])?;
+        if us > 60_000_000 {
+            return Err(UnitError(format!("a short span is at most a minute long, not '{text}'")));
+        }
+        Ok(Self(us))
+    }
+}
+
+impl Serialize for Micros {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Micros {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Parses a span such as `500ms`, `1.5s`, `2m`, `1h`, `1d` into whole milliseconds.
 /// A fraction must come out as whole milliseconds: `1.5s` does, `0.5ms` is refused.
 pub fn parse_millis(text: &str, what: &str) -> Result<u64, UnitError> {
+    const UNITS: [(&str, u64); 6] =
+        [("ms", 1), ("s", 1_000), ("m", 60_000), ("min", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    parse_span(text, what, &UNITS)
+}
+
+/// Parses a number with one of these units, each given with its size in the smallest.
+fn parse_span(text: &str, what: &str, units: &[(&str, u64)]) -> Result<u64, UnitError> {
+    let smallest = units.iter().find(|(_, scale)| *scale == 1).map_or("", |(unit, _)| unit);
     let bad = || {
-        UnitError(format!("{what} is a number with a unit, such as 500ms, 1.5s, 2m, 1h or 1d, not '{text}'"))
+        let names: Vec<&str> = units.iter().map(|(unit, _)| *unit).collect();
+        UnitError(format!(
+            "{what} is a number with a unit ({}), such as 500{smallest} or 1.5s, not '{text}'",
+            names.join(", ")
+        ))
     };
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(bad)?;
     let (number, unit) = trimmed.split_at(split);
-    let scale: u64 = match unit.trim() {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return Err(bad()),
-    };
+    let scale = units.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(bad)?.1;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || fraction.contains('.') || number.ends_with('.') || fraction.len() > 9 {
         return Err(bad());
@@ -147,11 +249,11 @@ pub fn parse_millis(text: &str, what: &str) -> Result<u64, UnitError> {
     let denominator = 10u64.pow(fraction.len() as u32);
     let part = u128::from(fraction_value) * u128::from(scale);
     if part % u128::from(denominator) != 0 {
-        return Err(UnitError(format!("{what} of '{text}' is not a whole number of milliseconds")));
+        return Err(UnitError(format!("{what} of '{text}' is not a whole number of {smallest}")));
     }
     whole
         .checked_mul(scale)
-        .and_then(|ms| ms.checked_add((part / u128::from(denominator)) as u64))
+        .and_then(|n| n.checked_add((part / u128::from(denominator)) as u64))
         .ok_or_else(bad)
 }
 
@@ -168,9 +270,15 @@ fn write_span(f: &mut fmt::Formatter<'_>, ms: u64) -> fmt::Result {
 }
 
 /// What one request takes out of the limit. At least 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Cost(u32);
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Self::new(u32::deserialize(d)?).map_err(serde::de::Error::custom)
+    }
+}
 
 impl Cost {
     pub const ONE: Cost = Cost(1);

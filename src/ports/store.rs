@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::BoxFuture;
-use crate::model::op::{Completion, NODE_DIED};
+use crate::model::op::{Completion, NODE_DIED, Trace};
 
 /// A command: name and arguments, as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,17 +181,6 @@ pub struct Call {
     clock: Cell<(u32, i64)>,
 }
 
-/// What a call did on its way to an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Trace {
-    /// Whether anything may have reached the store.
-    pub sent: bool,
-    /// Exchanges with the store.
-    pub trips: u32,
-    /// What the node's clock said, in µs since 1970, if it was read exactly once.
-    pub clock_us: Option<i64>,
-}
-
 impl Call {
     pub fn new(op: u32, lane: u32) -> Self {
         Self { op, lane, steps: Cell::new(0), sent: Cell::new(false), clock: Cell::new((0, 0)) }
@@ -229,6 +218,11 @@ pub fn next_step() -> (u32, u32, u32) {
         (c.op, c.lane, c.steps.get())
     })
     .unwrap_or((0, 0, 0))
+}
+
+/// The op that the current call is; 0 outside a call.
+pub fn current_op() -> u32 {
+    CALL.try_with(|c| c.op).unwrap_or(0)
 }
 
 /// Notes that something of the current call may have reached the store.

@@ -4,19 +4,39 @@ use std::sync::Arc;
 
 use super::BoxFuture;
 use super::limiter::Limiter;
-use super::store::{Call, Trace, as_call};
-use crate::model::op::Completion;
+use crate::model::op::{Completion, Trace};
 use crate::model::scenario::{Shape, WorkloadPlan};
-use crate::model::units::{Cost, NodeId, OpId, Seed};
+use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed, Window};
 
-/// What a workload needs to offer one round. `key` is fresh; `nodes` are built and, unless the
-/// pool is to be cold, connected.
+/// What a workload needs to offer one round. Keys that begin with `prefix` are fresh; `nodes` are
+/// built and, unless the pool is to be cold, connected.
 pub struct Offer<'a> {
     pub plan: &'a WorkloadPlan,
+    pub window: Window,
     pub nodes: Vec<Arc<dyn Limiter>>,
-    pub key: Arc<str>,
+    pub prefix: Arc<str>,
     pub seed: Seed,
     pub record: Arc<dyn Record>,
+    pub time: Arc<dyn Timeline>,
+}
+
+impl Offer<'_> {
+    /// The key of an identity, by its number from 0.
+    pub fn key(&self, identity: u32) -> Arc<str> {
+        format!("{}{}", self.prefix, self.plan.identity(identity)).into()
+    }
+}
+
+/// The time of a round, as the record's clock tells it.
+pub trait Timeline: Send + Sync {
+    fn now(&self) -> Nanos;
+
+    /// The moment at or after now at which a clock-aligned window of this length begins.
+    fn next_edge(&self, window: Window) -> Nanos;
+
+    /// Returns when this moment has come: waited for, or skipped to. Only while no call is open.
+    /// `false` if the round is to end instead.
+    fn until(&self, at: Nanos) -> BoxFuture<'_, bool>;
 }
 
 /// Where a workload writes what happens. Stamps the time itself, at the moment of the call.
@@ -27,24 +47,6 @@ pub trait Record: Send + Sync {
     fn complete(&self, op: OpId, completion: &Completion, trace: Trace);
     /// Whether the run is to stop: offer nothing more, and return.
     fn stopped(&self) -> bool;
-}
-
-/// Makes one call and records it.
-pub async fn call(
-    record: &dyn Record,
-    limiter: &dyn Limiter,
-    (node, lane): (NodeId, u32),
-    key: &str,
-    cost: Cost,
-) -> Completion {
-    let op = record.invoke(node, key, cost);
-    let (answer, trace) = as_call(Call::new(op.0, lane), limiter.acquire(key, cost)).await;
-    let completion = match answer {
-        Ok(decision) => Completion::Ok(decision),
-        Err(error) => error.completion(trace.sent),
-    };
-    record.complete(op, &completion, trace);
-    completion
 }
 
 /// A way of offering calls. Runs on the load runtime (one thread), so a call's cost is the

@@ -10,12 +10,15 @@ use redis::aio::MultiplexedConnection;
 
 use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
+use super::timeline::{Aging, NodeClock, RoundTime};
 use crate::clients::Access;
-use crate::model::contract::Scope;
+use crate::clients::declared_keys::{DeclaredKeys, Touched};
+use crate::clients::far::Far;
+use crate::model::contract::{DecidingClock, Scope};
 use crate::model::history::Event;
 use crate::model::report::{CellHonesty, ServerInfo};
-use crate::model::units::{Nanos, NodeId, Seed};
-use crate::ports::clock;
+use crate::model::scenario::Time;
+use crate::model::units::{Nanos, NodeId, OpId, Seed};
 use crate::ports::limiter::{Build, Limiter};
 use crate::ports::store::{SharedHook, Store};
 use crate::ports::workload::{Offer, Record};
@@ -64,35 +67,50 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut honesty = CellHonesty::default();
     let mut cpu = Duration::ZERO;
     let mut busy = Duration::ZERO;
-    let mut stores = connect(drive).await?;
     let mut probe = admin(drive.address).await?;
+    let mut stores = connect(drive, &probe).await?;
+    let moments = tells_moments(&mut probe).await;
     for index in 1..=workload.rounds.get() {
         if drive.recorder.stopped() {
             break;
         }
         if workload.cold_pool && index > 1 {
             add_traffic(&mut honesty, &stores);
-            stores = connect(drive).await?;
+            stores = connect(drive, &probe).await?;
         }
         let prefix = format!("{}-{index}:", drive.prefix);
-        let key = format!("{prefix}user");
+        let key = format!("{prefix}{}", workload.identity(0));
         let drift_before = drive.recorder.wall_drift_ns();
         let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
         drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
-        drive.recorder.expect_ops(workload.requests.get() as usize);
+        drive.recorder.expect_ops(usize::try_from(workload.requests())?);
         let nodes = build(drive, &stores);
         preset(drive, &nodes, &key).await?;
+        let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
+            .then(|| Arc::new(Aging::new(probe.clone(), &prefix, moments)));
+        let time = RoundTime {
+            recorder: Arc::clone(drive.recorder),
+            stop: drive.recorder.stop(),
+            aging: aging.clone(),
+        };
         let (began, cpu_before) = (drive.recorder.now(), thread_cpu());
         let offer = Offer {
             plan: workload,
+            window: drive.cell.settings.window,
             nodes,
-            key: Arc::from(key.as_str()),
+            prefix: Arc::from(prefix.as_str()),
             seed: Seed(drive.seed.0.wrapping_add(u64::from(index))),
             record: Arc::clone(drive.recorder) as Arc<dyn Record>,
+            time: Arc::new(time),
         };
         workloads::of(workload.shape).drive(offer).await;
         cpu += thread_cpu().saturating_sub(cpu_before);
-        busy += span(began, drive.recorder.now());
+        let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
+        busy += span(began, drive.recorder.now()).saturating_sub(skipped);
+        honesty.skipped_ms += skipped.as_secs_f64() * 1e3;
+        if let Some(error) = aging.and_then(|a| a.failure()) {
+            return Err(error).context("the expiry of the round's keys cannot be moved on");
+        }
         if drive.recorder.stopped() {
             break;
         }
@@ -110,28 +128,67 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     Ok(honesty)
 }
 
+/// How the waits of a cell go by: nobody can skip what a limiter reads from the server's clock.
+pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
+    match (cell.spec.contract)(&cell.settings).clock {
+        DecidingClock::Server => Time::Real,
+        DecidingClock::App | DecidingClock::Expiry => plan.scenario.time,
+    }
+}
+
+/// Whether the server tells when a key expires, and not only in how long (from 7.0).
+async fn tells_moments(connection: &mut MultiplexedConnection) -> bool {
+    redis::cmd("PEXPIRETIME").arg("rl-lab:none").query_async::<i64>(connection).await.is_ok()
+}
+
 fn span(from: Nanos, to: Nanos) -> Duration {
     Duration::from_nanos(u64::try_from(to.0 - from.0).unwrap_or(0))
 }
 
 /// One store per node, connected unless the pool is to be cold.
-async fn connect(drive: &Drive<'_>) -> anyhow::Result<Vec<Arc<dyn Store>>> {
+async fn connect(drive: &Drive<'_>, admin: &MultiplexedConnection) -> anyhow::Result<Vec<Arc<dyn Store>>> {
     let workload = &drive.plan.scenario.workload;
+    let observe = &drive.plan.scenario.observe;
     let (connections, nodes) = (workload.connections.get(), workload.nodes.get());
     let mut stores = Vec::new();
     for node in 0..nodes {
         let access = Access {
             address: drive.address,
             connections: workloads::connections_of(node, connections, nodes) as usize,
-            hook: drive.hook.clone(),
+            hook: hook(drive),
+            user: None,
         };
-        let store = (drive.cell.client.connect)(access);
+        let unreachable = || format!("node {node} cannot reach {}", drive.address);
+        let connect = drive.cell.client.connect;
+        let store: Arc<dyn Store> = if observe.keys {
+            let user = format!("rl-lab-{node}");
+            let touched = touched(drive);
+            let store = DeclaredKeys::connect(connect, access, admin.clone(), &user, touched).await;
+            Arc::new(store.with_context(unreachable)?)
+        } else {
+            connect(access)
+        };
         if !workload.cold_pool {
-            store.warm_up().await.with_context(|| format!("node {node} cannot reach {}", drive.address))?;
+            store.warm_up().await.with_context(unreachable)?;
         }
         stores.push(store);
     }
     Ok(stores)
+}
+
+fn touched(drive: &Drive<'_>) -> Touched {
+    let recorder = Arc::clone(drive.recorder);
+    Arc::new(move |op, keys, refused| {
+        recorder.event(Event::Touch { op: OpId(op), keys, refused, at: recorder.now() });
+    })
+}
+
+fn hook(drive: &Drive<'_>) -> Option<SharedHook> {
+    let round_trip = drive.plan.scenario.observe.round_trip;
+    if round_trip.is_zero() {
+        return drive.hook.clone();
+    }
+    Some(Far { round_trip: round_trip.duration(), other: drive.hook.clone() }.shared())
 }
 
 fn build(drive: &Drive<'_>, stores: &[Arc<dyn Store>]) -> Vec<Arc<dyn Limiter>> {
@@ -139,7 +196,7 @@ fn build(drive: &Drive<'_>, stores: &[Arc<dyn Store>]) -> Vec<Arc<dyn Limiter>> 
         (drive.cell.spec.build)(Build {
             settings: drive.cell.settings.clone(),
             store: Arc::clone(store),
-            clock: clock::system(),
+            clock: Arc::new(NodeClock(Arc::clone(drive.recorder))),
             node: NodeId(node),
         })
     };
@@ -221,13 +278,12 @@ async fn probe_keys(
             scan.query_async(connection).await.context("the keys of the round cannot be listed")?;
         for key in keys {
             let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
-            drive.recorder.event(Event::Probe {
-                key,
-                pttl,
-                at: drive.recorder.now(),
-                holds: None,
-                bytes: None,
-            });
+            let (holds, bytes) = if drive.plan.scenario.observe.memory {
+                (holds(connection, &key).await?, memory(connection, &key).await?)
+            } else {
+                (None, None)
+            };
+            drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes });
         }
         cursor = next;
         if cursor == 0 {
@@ -235,6 +291,27 @@ async fn probe_keys(
             return Ok(());
         }
     }
+}
+
+/// A counter's value, or how many members the key has.
+async fn holds(connection: &mut MultiplexedConnection, key: &str) -> anyhow::Result<Option<u64>> {
+    let kind: String = redis::cmd("TYPE").arg(key).query_async(connection).await?;
+    let ask = match kind.as_str() {
+        "string" => "GET",
+        "zset" => "ZCARD",
+        "hash" => "HLEN",
+        "list" => "LLEN",
+        "set" => "SCARD",
+        _ => return Ok(None),
+    };
+    let answer: redis::Value = redis::cmd(ask).arg(key).query_async(connection).await?;
+    Ok(redis::from_redis_value(answer).ok())
+}
+
+/// What the server says the key takes, all its members counted.
+async fn memory(connection: &mut MultiplexedConnection, key: &str) -> anyhow::Result<Option<u64>> {
+    let ask = redis::cmd("MEMORY").arg("USAGE").arg(key).arg("SAMPLES").arg(0).to_owned();
+    Ok(ask.query_async(connection).await?)
 }
 
 /// CPU time of the calling thread.

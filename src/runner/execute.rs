@@ -19,7 +19,6 @@ use super::record::{Recorder, Stop};
 use crate::backends::{self, journal::Journal};
 use crate::model::history::{self, CellHeader, Event, RunHeader};
 use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
-use crate::model::scenario::Time;
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
@@ -338,7 +337,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         nodes: u16::try_from(plan.scenario.workload.nodes.get()).unwrap_or(u16::MAX),
         rounds: plan.scenario.workload.rounds.get(),
         concurrent: plan.concurrent(),
-        time: Time::Real,
+        time: drive::time_of(plan, cell),
         not_run,
         replay: String::new(),
         contract: (cell.spec.contract)(&cell.settings),

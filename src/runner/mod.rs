@@ -9,3 +9,4 @@ pub mod out;
 pub mod plan;
 pub mod record;
 pub mod scenarios;
+mod timeline;

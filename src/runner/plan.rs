@@ -180,7 +180,7 @@ impl Overrides {
         set(&mut scenario.limit.limit, self.limit);
         set(&mut scenario.limit.window, self.window);
         let w = &mut scenario.workload;
-        set(&mut w.requests, self.requests);
+        w.requests = self.requests.or(w.requests);
         set(&mut w.connections, self.connections);
         set(&mut w.in_flight, self.in_flight);
         set(&mut w.nodes, self.nodes);

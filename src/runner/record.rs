@@ -14,11 +14,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::model::history::{self, Cell, CellHeader, Event, Round};
-use crate::model::op::{Completion, Op, ceil_millis};
+use crate::model::op::{Completion, Op, Trace, ceil_millis};
 use crate::model::report::CellHonesty;
 use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId};
 use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::store::Trace;
 use crate::ports::workload::Record;
 
 /// Text that may wait for the disk before the load is made to wait for it.
@@ -147,6 +146,10 @@ impl Recorder {
     pub fn skip(&self, span: Duration) {
         let ns = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
         self.skipped_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
     }
 
     /// The wall clock of this machine, with what was skipped, in µs since 1970.

@@ -12,11 +12,13 @@ use std::sync::Arc;
 
 use tokio::sync::Barrier;
 
+use super::calls::call;
+use super::random::Random;
 use crate::model::scenario::{Shape, WorkloadPlan};
-use crate::model::units::{Cost, NodeId, Seed};
+use crate::model::units::{Cost, NodeId};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
-use crate::ports::workload::{Offer, Record, Workload, call};
+use crate::ports::workload::{Offer, Record, Workload};
 
 pub struct Burst;
 
@@ -41,12 +43,14 @@ impl Workload for Burst {
 }
 
 async fn drive(offer: Offer<'_>) {
-    let requests = offer.plan.requests.get();
+    let requests = u32::try_from(offer.plan.requests()).expect("at most 10 million");
+    let keys: Arc<[Arc<str>]> = (0..offer.plan.keys.get()).map(|k| offer.key(k)).collect();
     let callers = offer.plan.in_flight.get().min(requests);
     let connections = offer.plan.connections.get();
     let nodes = u32::try_from(offer.nodes.len()).unwrap_or(1);
     let line = Arc::new(Barrier::new(callers as usize));
-    let tasks: Vec<_> = shuffled(callers, offer.seed)
+    let tasks: Vec<_> = Random::new(offer.seed)
+        .shuffled(callers)
         .into_iter()
         .map(|w| {
             let connection = w % connections;
@@ -55,7 +59,7 @@ async fn drive(offer: Offer<'_>) {
                 node: NodeId(u16::try_from(node).expect("at most 1,000 nodes")),
                 lane: connection / nodes,
                 limiter: Arc::clone(&offer.nodes[node as usize]),
-                key: Arc::clone(&offer.key),
+                keys: Arc::clone(&keys),
                 record: Arc::clone(&offer.record),
             };
             let line = Arc::clone(&line);
@@ -64,11 +68,11 @@ async fn drive(offer: Offer<'_>) {
                 line.wait().await;
                 // Dealt out, not taken from a common pile: a limiter that answers without waiting
                 // would let the first caller take them all, and its node with it.
-                for _ in 0..share {
+                for n in 0..share {
                     if caller.record.stopped() {
                         return;
                     }
-                    caller.call().await;
+                    caller.call(w + n * callers).await;
                 }
             })
         })
@@ -85,45 +89,15 @@ struct Caller {
     node: NodeId,
     lane: u32,
     limiter: Arc<dyn Limiter>,
-    key: Arc<str>,
+    keys: Arc<[Arc<str>]>,
     record: Arc<dyn Record>,
 }
 
 impl Caller {
-    async fn call(&self) {
+    /// The `number`-th call of the round; the keys take turns.
+    async fn call(&self, number: u32) {
         let at = (self.node, self.lane);
-        call(&*self.record, &*self.limiter, at, &self.key, Cost::ONE).await;
-    }
-}
-
-/// 0..n in an order that the seed decides (Fisher–Yates over SplitMix64).
-fn shuffled(n: u32, seed: Seed) -> Vec<u32> {
-    let mut state = seed.0;
-    let mut random = move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
-    let mut order: Vec<u32> = (0..n).collect();
-    for i in (1..order.len()).rev() {
-        let j = random() % (i as u64 + 1);
-        order.swap(i, usize::try_from(j).unwrap_or(0));
-    }
-    order
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_seed_decides_the_order_and_nobody_is_lost() {
-        assert_eq!(shuffled(200, Seed(7)), shuffled(200, Seed(7)));
-        assert_ne!(shuffled(200, Seed(7)), shuffled(200, Seed(8)));
-        let mut all = shuffled(200, Seed(7));
-        all.sort_unstable();
-        assert_eq!(all, (0..200).collect::<Vec<_>>());
+        let key = &self.keys[number as usize % self.keys.len()];
+        call(&*self.record, &*self.limiter, at, key, Cost::ONE).await;
     }
 }

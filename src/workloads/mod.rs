@@ -1,12 +1,19 @@
 //! The workloads, one file per shape. A new one is a file and its line in [`ALL`].
 
+mod agenda;
 pub mod burst;
+mod calls;
+pub mod mixed;
+pub mod obedient;
+mod random;
+pub mod sequence;
 pub mod steady;
 
 use crate::model::scenario::Shape;
 use crate::ports::workload::Workload;
 
-pub static ALL: &[&dyn Workload] = &[&burst::Burst, &steady::Steady];
+pub static ALL: &[&dyn Workload] =
+    &[&burst::Burst, &steady::Steady, &sequence::Sequence, &mixed::Mixed, &obedient::Obedient];
 
 /// The workload of a shape.
 ///
@@ -27,7 +34,7 @@ mod tests {
 
     #[test]
     fn every_shape_has_a_workload() {
-        for shape in [Shape::Burst, Shape::Steady] {
+        for shape in Shape::ALL {
             assert_eq!(of(shape).shape(), shape);
         }
     }

@@ -1,14 +1,12 @@
-//! `steady`: one client that keeps calling, one call every `every`, to the nodes in turn.
+//! `steady`: clients that keep calling, one call every `every`, to the nodes and the keys in turn.
 //!
-//! Calls are planned from the first one on; one that is late does not move those after it. Nothing
-//! overlaps while the store answers within `every`: what is tried is time, not a race.
+//! Calls are planned from the first one on; one that is late does not move those after it.
 
-use tokio::time::{MissedTickBehavior, interval};
-
+use super::agenda::{self, Agenda, Due};
 use crate::model::scenario::{Shape, WorkloadPlan};
-use crate::model::units::{Cost, NodeId};
+use crate::model::units::Cost;
 use crate::ports::BoxFuture;
-use crate::ports::workload::{Offer, Workload, call};
+use crate::ports::workload::{Offer, Workload};
 
 pub struct Steady;
 
@@ -18,7 +16,7 @@ impl Workload for Steady {
     }
 
     fn summary(&self) -> &'static str {
-        "one client that keeps calling, one call every `every`, to the nodes in turn"
+        "clients that keep calling, one call every `every`, to the nodes and the keys in turn"
     }
 
     fn concurrent(&self, _plan: &WorkloadPlan) -> bool {
@@ -31,16 +29,14 @@ impl Workload for Steady {
 }
 
 async fn drive(offer: Offer<'_>) {
-    let every = offer.plan.every.expect("validated with the scenario").duration();
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    for n in 0..offer.plan.requests.get() {
-        ticks.tick().await;
-        if offer.record.stopped() {
-            return;
-        }
-        let node = n as usize % offer.nodes.len();
-        let id = NodeId(u16::try_from(node).expect("at most 1,000 nodes"));
-        call(&*offer.record, &*offer.nodes[node], (id, 0), &offer.key, Cost::ONE).await;
+    let every = offer.plan.every.expect("validated with the scenario");
+    let keys: Vec<_> = (0..offer.plan.keys.get()).map(|k| offer.key(k)).collect();
+    let begin = agenda::begin(&offer).await;
+    let mut agenda = Agenda::new();
+    for n in 0..offer.plan.requests() {
+        let key = keys[usize::try_from(n).unwrap_or(0) % keys.len()].clone();
+        let node = agenda::in_turn(&offer, n);
+        agenda.add(agenda::nth(begin, every, n), Due { node, key, cost: Cost::ONE, what: () });
     }
+    agenda::follow(&offer, agenda, |_, _, _, _| {}).await;
 }

@@ -12,6 +12,6 @@ mod layers;
 mod lifecycle;
 mod limiters;
 mod models;
+mod polling;
 mod race;
-mod steady;
 mod support;

@@ -5,14 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+mod workload;
+
+pub use workload::{PlannedCall, Shape, WorkloadPlan};
+
 use super::contract::{Bound, Requirement, Scope};
 use super::names;
-use super::units::{Limit, Window};
+use super::units::{Limit, Micros, Window};
 use super::verdict::Verdict;
 
 /// The version of the scenario format.
@@ -28,7 +31,12 @@ pub struct Scenario {
     #[serde(default)]
     pub topology: TopologyPlan,
     pub limit: LimitPlan,
+    /// How the waits of a round go by.
+    #[serde(default)]
+    pub time: Time,
     pub workload: WorkloadPlan,
+    #[serde(default)]
+    pub observe: ObservePlan,
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
     #[serde(default)]
@@ -66,38 +74,6 @@ pub struct LimitPlan {
     pub window: Window,
 }
 
-/// How calls are offered. Which fields a shape uses is said in its own file under `workloads/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkloadPlan {
-    pub shape: Shape,
-    /// Calls per round, all nodes together.
-    pub requests: NonZeroU32,
-    /// Connections to the store, all nodes together.
-    pub connections: NonZeroU32,
-    /// Calls open at the same time, all nodes together. Several calls share a connection where
-    /// this is above `connections`.
-    pub in_flight: NonZeroU32,
-    /// App servers: each has its own clock, connections and local state.
-    #[serde(default = "one_node")]
-    pub nodes: NonZeroU32,
-    #[serde(default = "one_node")]
-    pub rounds: NonZeroU32,
-    /// What counts as already used when a round begins.
-    #[serde(default)]
-    pub preset: u64,
-    /// Connect on the first call of the round instead of before it.
-    #[serde(default)]
-    pub cold_pool: bool,
-    /// `steady` only: from the planned time of one call to that of the next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub every: Option<Window>,
-}
-
-fn one_node() -> NonZeroU32 {
-    NonZeroU32::MIN
-}
-
 /// How the waits of a round go by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,21 +86,19 @@ pub enum Time {
     Skipped,
 }
 
-/// The name of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shape {
-    Burst,
-    Steady,
-}
-
-impl Shape {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Burst => "burst",
-            Self::Steady => "steady",
-        }
-    }
+/// What is looked at beside the calls themselves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObservePlan {
+    /// How much each key holds, and what the server says it takes in memory.
+    #[serde(default)]
+    pub memory: bool,
+    /// Which keys each exchange declares; the limiter is kept from touching any other.
+    #[serde(default)]
+    pub keys: bool,
+    /// Time added to each round trip to the store.
+    #[serde(default)]
+    pub round_trip: Micros,
 }
 
 /// One limiter in one configuration: a cell of the table.
@@ -305,7 +279,19 @@ impl Scenario {
             }
         }
         self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))?;
+        self.observe_fits().map_err(|message| ("[observe]".to_owned(), message))?;
         self.preset_fits().map_err(|message| ("preset".to_owned(), message))
+    }
+
+    /// What is observed call by call needs calls that do not overlap.
+    pub fn observe_fits(&self) -> Result<(), String> {
+        if self.observe.keys && self.workload.shape == Shape::Burst {
+            return Err("keys can only be observed where calls follow each other, not in a burst".to_owned());
+        }
+        if self.time == Time::Skipped && self.workload.shape == Shape::Burst {
+            return Err("a burst has no waits that could be skipped".to_owned());
+        }
+        Ok(())
     }
 
     /// More than the limit cannot have been used before.
@@ -323,81 +309,6 @@ impl Scenario {
     pub fn expected(&self, limiter: &LimiterRef, check: &str) -> Option<Verdict> {
         self.expectations.iter().find(|e| e.limiter == *limiter && e.check == check).map(|e| e.verdict)
     }
-}
-
-impl WorkloadPlan {
-    /// The largest load a run may ask for: it stays bounded in count.
-    const MOST_REQUESTS: u32 = 10_000_000;
-    const MOST_CONNECTIONS: u32 = 1_000;
-    const MOST_IN_FLIGHT: u32 = 20_000;
-
-    pub fn validate(&self) -> Result<(), String> {
-        let check = |what: &str, value: NonZeroU32, most: u32| {
-            if value.get() > most {
-                Err(format!("{what} = {value} is above the most the lab offers, {most}"))
-            } else {
-                Ok(())
-            }
-        };
-        check("requests", self.requests, Self::MOST_REQUESTS)?;
-        check("connections", self.connections, Self::MOST_CONNECTIONS)?;
-        check("in_flight", self.in_flight, Self::MOST_IN_FLIGHT)?;
-        check("nodes", self.nodes, Self::MOST_CONNECTIONS)?;
-        check("rounds", self.rounds, 10_000)?;
-        if self.connections < self.nodes {
-            return Err(format!(
-                "{} connections cannot serve {} nodes: each node needs one of its own",
-                self.connections, self.nodes
-            ));
-        }
-        match (self.shape, self.every) {
-            (Shape::Steady, None) => return Err("shape \"steady\" needs every, such as \"50ms\"".to_owned()),
-            (Shape::Burst, Some(_)) => {
-                return Err("every belongs to shape \"steady\", not to \"burst\"".to_owned());
-            }
-            _ => {}
-        }
-        if self.preset > Limit::MAX {
-            return Err(format!("preset = {} is above 2^53 - 1", self.preset));
-        }
-        Ok(())
-    }
-
-    pub fn in_words(&self) -> String {
-        if let Some(every) = self.every {
-            return format!(
-                "{} client: {} calls, one every {every}, to {} node{} in turn, {} round{}",
-                self.shape.name(),
-                self.requests,
-                self.nodes,
-                plural(self.nodes),
-                self.rounds,
-                plural(self.rounds)
-            );
-        }
-        let mut words = format!(
-            "{} of {} calls, {} in flight over {} connections from {} node{}, {} round{}",
-            self.shape.name(),
-            self.requests,
-            self.in_flight.min(self.requests),
-            self.connections,
-            self.nodes,
-            plural(self.nodes),
-            self.rounds,
-            plural(self.rounds)
-        );
-        if self.preset > 0 {
-            words += &format!(", {} already used", self.preset);
-        }
-        if self.cold_pool {
-            words += ", cold pool";
-        }
-        words
-    }
-}
-
-fn plural(n: NonZeroU32) -> &'static str {
-    if n.get() == 1 { "" } else { "s" }
 }
 
 /// Line and column, both from 1, of a byte offset.

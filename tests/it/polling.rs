@@ -1,4 +1,4 @@
-//! The planted bugs of `steady`: who never lets a client in again that keeps calling.
+//! The planted bugs of `polling`: who never lets a client in again that keeps calling.
 
 use rl_lab::model::verdict::{Standing, Verdict};
 
@@ -15,7 +15,7 @@ mod cases {
         let (bad, good) =
             (["incr-expire-pipeline", "sliding-log-pipeline"], ["fixed-window-lua", "sliding-log-lua"]);
         let all = [bad, good].concat().join(",");
-        let args = ["steady", "--backend", backend, "--format", "json", "--limiters", &all];
+        let args = ["polling", "--backend", backend, "--format", "json", "--limiters", &all];
         let lab = Lab::new();
         let report = lab.run(&args).exits(0).report();
         for (limiters, verdict) in [(bad, Verdict::Fail), (good, Verdict::Pass)] {

@@ -1,0 +1,252 @@
+//! How calls are offered: the `[workload]` of a scenario.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::units::{Cost, Limit, Span, Window};
+
+/// How calls are offered. Which fields a shape uses is said in its own file under `workloads/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadPlan {
+    pub shape: Shape,
+    /// Calls per round, all nodes together. A sequence lists its calls instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<NonZeroU32>,
+    /// Connections to the store, all nodes together.
+    pub connections: NonZeroU32,
+    /// Calls open at the same time, all nodes together. Several calls share a connection where
+    /// this is above `connections`.
+    pub in_flight: NonZeroU32,
+    /// App servers: each has its own clock, connections and local state.
+    #[serde(default = "one")]
+    pub nodes: NonZeroU32,
+    #[serde(default = "one")]
+    pub rounds: NonZeroU32,
+    /// What counts as already used when a round begins.
+    #[serde(default)]
+    pub preset: u64,
+    /// Connect on the first call of the round instead of before it.
+    #[serde(default)]
+    pub cold_pool: bool,
+    /// From the planned time of one call to that of the next; on average where gaps are drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Window>,
+    /// Identities that take part, each with a key of its own.
+    #[serde(default = "one")]
+    pub keys: NonZeroU32,
+    /// The most a call costs; each draws its cost from 1 up to this.
+    #[serde(default = "cost_one", skip_serializing_if = "costs_one")]
+    pub cost: Cost,
+    /// Begin the round where a clock-aligned window begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_edge: bool,
+    /// The calls of a sequence, in the order of their times.
+    #[serde(default, rename = "call", skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<PlannedCall>,
+}
+
+/// Calls of a sequence: one, or several with equal gaps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedCall {
+    /// From the beginning of the round to the first of them.
+    pub at: Span,
+    #[serde(default = "one")]
+    pub times: NonZeroU32,
+    #[serde(default)]
+    pub every: Span,
+    #[serde(default = "cost_one")]
+    pub cost: Cost,
+    /// The identity that calls; what the round's keys begin with comes before it.
+    #[serde(default = "user")]
+    pub key: String,
+    /// The node they go to; in turn where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn cost_one() -> Cost {
+    Cost::ONE
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn costs_one(cost: &Cost) -> bool {
+    *cost == Cost::ONE
+}
+
+fn user() -> String {
+    "user".to_owned()
+}
+
+/// The name of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    Burst,
+    Steady,
+    Sequence,
+    Mixed,
+    Obedient,
+}
+
+impl Shape {
+    pub const ALL: [Self; 5] = [Self::Burst, Self::Steady, Self::Sequence, Self::Mixed, Self::Obedient];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+            Self::Steady => "steady",
+            Self::Sequence => "sequence",
+            Self::Mixed => "mixed",
+            Self::Obedient => "obedient",
+        }
+    }
+}
+
+impl WorkloadPlan {
+    /// The largest load a run may ask for: it stays bounded in count.
+    const MOST_REQUESTS: u64 = 10_000_000;
+    const MOST_CONNECTIONS: u32 = 1_000;
+    const MOST_IN_FLIGHT: u32 = 20_000;
+    const MOST_KEYS: u32 = 100_000;
+
+    /// Calls of a round. An obedient client may stop before it has made all of them.
+    pub fn requests(&self) -> u64 {
+        match self.requests {
+            Some(requests) => u64::from(requests.get()),
+            None => self.calls.iter().map(|c| u64::from(c.times.get())).sum(),
+        }
+    }
+
+    /// The key of an identity, without what the round's keys begin with.
+    pub fn identity(&self, number: u32) -> String {
+        if self.keys.get() == 1 { user() } else { format!("user-{number}") }
+    }
+
+    pub fn validate(&self) -> Result<(), String> {
+        let check = |what: &str, value: u64, most: u64| {
+            if value > most {
+                Err(format!("{what} = {value} is above the most the lab offers, {most}"))
+            } else {
+                Ok(())
+            }
+        };
+        self.shape_fits()?;
+        check("requests", self.requests(), Self::MOST_REQUESTS)?;
+        check("connections", self.connections.get().into(), Self::MOST_CONNECTIONS.into())?;
+        check("in_flight", self.in_flight.get().into(), Self::MOST_IN_FLIGHT.into())?;
+        check("nodes", self.nodes.get().into(), Self::MOST_CONNECTIONS.into())?;
+        check("rounds", self.rounds.get().into(), 10_000)?;
+        check("keys", self.keys.get().into(), Self::MOST_KEYS.into())?;
+        if self.connections < self.nodes {
+            return Err(format!(
+                "{} connections cannot serve {} nodes: each node needs one of its own",
+                self.connections, self.nodes
+            ));
+        }
+        if self.preset > Limit::MAX {
+            return Err(format!("preset = {} is above 2^53 - 1", self.preset));
+        }
+        Ok(())
+    }
+
+    /// Each shape has the fields it needs, and none that it would pass over in silence.
+    fn shape_fits(&self) -> Result<(), String> {
+        use Shape::{Burst, Mixed, Obedient, Sequence, Steady};
+        let name = self.shape.name();
+        let of = |field: &str, shapes: &[Shape]| {
+            let names: Vec<_> = shapes.iter().map(|s| format!("\"{}\"", s.name())).collect();
+            Err(format!("{field} belongs to shape {}, not to \"{name}\"", names.join(" and ")))
+        };
+        let timed = [Steady, Mixed, Obedient];
+        match self.every {
+            None if timed.contains(&self.shape) => {
+                return Err(format!("shape \"{name}\" needs every, such as \"50ms\""));
+            }
+            Some(_) if !timed.contains(&self.shape) => return of("every", &timed),
+            _ => {}
+        }
+        match (self.shape, self.requests, self.calls.is_empty()) {
+            (Sequence, _, true) => {
+                return Err("shape \"sequence\" needs its calls: one [[workload.call]] or more".to_owned());
+            }
+            (Sequence, Some(_), _) => {
+                return Err("shape \"sequence\" lists its calls: requests does not belong to it".to_owned());
+            }
+            (Sequence, None, false) => {}
+            (_, _, false) => return of("[[workload.call]]", &[Sequence]),
+            (_, None, _) => return Err(format!("shape \"{name}\" needs requests")),
+            _ => {}
+        }
+        if self.cost != Cost::ONE && self.shape != Mixed {
+            return of("cost", &[Mixed]);
+        }
+        if self.shape == Sequence && self.keys.get() > 1 {
+            return of("keys", &[Burst, Steady, Mixed, Obedient]);
+        }
+        if self.shape == Burst && self.at_edge {
+            return of("at_edge", &[Steady, Sequence, Mixed, Obedient]);
+        }
+        let beyond = |c: &PlannedCall| c.node.is_some_and(|n| u32::from(n) >= self.nodes.get());
+        if let Some(call) = self.calls.iter().find(|c| beyond(c)) {
+            let node = call.node.unwrap_or_default();
+            return Err(format!("a call goes to node {node}, and there are {} from 0 on", self.nodes));
+        }
+        Ok(())
+    }
+
+    pub fn in_words(&self) -> String {
+        let requests = self.requests();
+        let every = self.every.map(|e| e.to_string()).unwrap_or_default();
+        let shape = self.shape.name();
+        let keys = self.keys.get();
+        let mut words = match self.shape {
+            Shape::Burst => format!(
+                "{shape} of {requests} calls, {} in flight over {} connections from {} node{}",
+                u64::from(self.in_flight.get()).min(requests),
+                self.connections,
+                self.nodes,
+                plural(self.nodes.get()),
+            ),
+            Shape::Steady => format!(
+                "{shape} client{}: {requests} calls, one every {every}, to {} node{} in turn",
+                plural(keys),
+                self.nodes,
+                plural(self.nodes.get()),
+            ),
+            Shape::Sequence => {
+                let last = |c: &PlannedCall| c.at.millis() + c.every.millis() * u64::from(c.times.get() - 1);
+                let end = self.calls.iter().map(last).max().and_then(|ms| Span::from_millis(ms).ok());
+                format!("{shape} of {requests} calls over {}", end.unwrap_or_default())
+            }
+            Shape::Mixed => format!(
+                "{shape} calls: {requests} that cost 1 to {}, one every {every} on average",
+                self.cost.get()
+            ),
+            Shape::Obedient => format!(
+                "{shape} clients that wait as they are told, or half of it; first refused {every} apart"
+            ),
+        };
+        if keys > 1 {
+            words += &format!(", {keys} keys");
+        }
+        words += &format!(", {} round{}", self.rounds, plural(self.rounds.get()));
+        if self.preset > 0 {
+            words += &format!(", {} already used", self.preset);
+        }
+        if self.cold_pool {
+            words += ", cold pool";
+        }
+        words
+    }
+}
+
+fn plural(n: u32) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}

@@ -1,0 +1,151 @@
+//! How the waits of a round go by, and what the clocks of its nodes say.
+//!
+//! Skipped time is time that everybody agrees has passed: the record's clock, the wall clocks of the
+//! nodes, and the expiry of every key of the round move on together, and only while no call is open.
+//! A client that waits a minute and one whose minute is skipped then find the same state. What cannot
+//! be moved is the server's own clock: whoever reads it by `TIME` is waited for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+
+use super::record::{Recorder, Stop};
+use crate::model::units::{Nanos, Window};
+use crate::ports::BoxFuture;
+use crate::ports::clock::Clock;
+use crate::ports::store::note_clock;
+use crate::ports::workload::Timeline;
+
+/// The wall clock of a node: that of this machine, with what was skipped.
+pub struct NodeClock(pub Arc<Recorder>);
+
+impl Clock for NodeClock {
+    fn wall_us(&self) -> i64 {
+        let us = self.0.wall_us();
+        note_clock(us);
+        us
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(span))
+    }
+}
+
+/// Waits, or skips what it would have waited for.
+pub struct RoundTime {
+    pub recorder: Arc<Recorder>,
+    pub stop: Stop,
+    /// What to age when time is skipped; `None` waits.
+    pub aging: Option<Arc<Aging>>,
+}
+
+impl Timeline for RoundTime {
+    fn now(&self) -> Nanos {
+        self.recorder.now()
+    }
+
+    fn next_edge(&self, window: Window) -> Nanos {
+        let wall = self.recorder.wall_us().saturating_mul(1000);
+        let past = wall.rem_euclid(window.nanos());
+        let left = if past == 0 { 0 } else { window.nanos() - past };
+        Nanos(self.recorder.now().0.saturating_add(left))
+    }
+
+    fn until(&self, at: Nanos) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let left = at.0.saturating_sub(self.now().0);
+            if left <= 0 {
+                return !self.stop.stopped();
+            }
+            let left = Duration::from_nanos(left.unsigned_abs());
+            match &self.aging {
+                Some(aging) => self.skip(aging, left).await,
+                None => tokio::select! {
+                    () = tokio::time::sleep(left) => true,
+                    () = self.stop.told() => false,
+                },
+            }
+        })
+    }
+}
+
+impl RoundTime {
+    /// Expiries are kept in whole milliseconds: so much is skipped.
+    async fn skip(&self, aging: &Aging, left: Duration) -> bool {
+        let ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        let aged = aging.age(ms).await;
+        if aged {
+            self.recorder.skip(Duration::from_millis(ms));
+        }
+        aged && !self.stop.stopped()
+    }
+}
+
+/// Moves the expiry of a round's keys.
+pub struct Aging {
+    connection: MultiplexedConnection,
+    prefix: String,
+    /// Whether the server tells expiries as moments (from 7.0), which leaves nothing to rounding.
+    moments: bool,
+    aged_ms: AtomicU64,
+    failed: Mutex<Option<redis::RedisError>>,
+}
+
+/// Every key once, however the listing may repeat them.
+/// `ARGV`: the pattern, by how many ms, whether moments are told.
+const AGE: &str = "
+local keys, cursor = {}, '0'
+repeat
+  local page = redis.call('SCAN', cursor, 'MATCH', ARGV[1], 'COUNT', 1000)
+  cursor = page[1]
+  for _, key in ipairs(page[2]) do keys[key] = true end
+until cursor == '0'
+for key in pairs(keys) do
+  if ARGV[3] == '1' then
+    local at = redis.call('PEXPIRETIME', key)
+    if at > 0 then redis.call('PEXPIREAT', key, string.format('%.0f', at - ARGV[2])) end
+  else
+    local left = redis.call('PTTL', key)
+    if left > 0 then redis.call('PEXPIRE', key, string.format('%.0f', left - ARGV[2])) end
+  end
+end
+return 1";
+
+impl Aging {
+    pub fn new(connection: MultiplexedConnection, prefix: &str, moments: bool) -> Self {
+        let (prefix, failed) = (prefix.to_owned(), Mutex::new(None));
+        Self { connection, prefix, moments, aged_ms: AtomicU64::new(0), failed }
+    }
+
+    /// Answers whether it could be done; the reason why not is kept.
+    async fn age(&self, ms: u64) -> bool {
+        let mut connection = self.connection.clone();
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(AGE).arg(0).arg(format!("*{}*", self.prefix)).arg(ms).arg(i32::from(self.moments));
+        match eval.exec_async(&mut connection).await {
+            Ok(()) => {
+                self.aged_ms.fetch_add(ms, Ordering::Relaxed);
+                true
+            }
+            Err(error) => {
+                *self.slot() = Some(error);
+                false
+            }
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<redis::RedisError>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn aged(&self) -> Duration {
+        Duration::from_millis(self.aged_ms.load(Ordering::Relaxed))
+    }
+
+    /// Why time could not be skipped, if so.
+    pub fn failure(&self) -> Option<redis::RedisError> {
+        self.slot().take()
+    }
+}

@@ -1,0 +1,80 @@
+//! What the timed workloads share: calls that are due, made one after the other at their times.
+//!
+//! Nothing overlaps: a call that is due while another is open is made after it. What is tried is
+//! time and order, not a race.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::calls::call;
+use crate::model::op::Completion;
+use crate::model::units::{Cost, Nanos, NodeId, Window};
+use crate::ports::workload::Offer;
+
+/// A call that is to be made. `T` is what the workload needs to know about it afterwards.
+#[derive(Debug, Clone)]
+pub struct Due<T> {
+    pub node: NodeId,
+    pub key: Arc<str>,
+    pub cost: Cost,
+    pub what: T,
+}
+
+/// Calls by the time they are due; those due at the same time in the order they were entered.
+pub struct Agenda<T> {
+    order: BinaryHeap<Reverse<(Nanos, usize)>>,
+    entries: Vec<Option<Due<T>>>,
+}
+
+impl<T> Agenda<T> {
+    pub fn new() -> Self {
+        Self { order: BinaryHeap::new(), entries: Vec::new() }
+    }
+
+    pub fn add(&mut self, at: Nanos, due: Due<T>) {
+        self.order.push(Reverse((at, self.entries.len())));
+        self.entries.push(Some(due));
+    }
+
+    fn next(&mut self) -> Option<(Nanos, Due<T>)> {
+        let Reverse((at, place)) = self.order.pop()?;
+        self.entries[place].take().map(|due| (at, due))
+    }
+}
+
+/// When the round begins: now, or where the next aligned window does.
+pub async fn begin(offer: &Offer<'_>) -> Nanos {
+    if !offer.plan.at_edge {
+        return offer.time.now();
+    }
+    let edge = offer.time.next_edge(offer.window);
+    offer.time.until(edge).await;
+    edge
+}
+
+/// Makes every call of the agenda. After each, `then` may enter more.
+pub async fn follow<T>(
+    offer: &Offer<'_>,
+    mut agenda: Agenda<T>,
+    mut then: impl FnMut(&mut Agenda<T>, Due<T>, Nanos, &Completion),
+) {
+    while let Some((at, due)) = agenda.next() {
+        if !offer.time.until(at).await || offer.record.stopped() {
+            return;
+        }
+        let limiter = &offer.nodes[usize::from(due.node.0)];
+        let completion = call(&*offer.record, &**limiter, (due.node, 0), &due.key, due.cost).await;
+        then(&mut agenda, due, offer.time.now(), &completion);
+    }
+}
+
+/// `n`-th of planned times that lie `every` apart.
+pub fn nth(begin: Nanos, every: Window, n: u64) -> Nanos {
+    Nanos(begin.0.saturating_add(every.nanos().saturating_mul(i64::try_from(n).unwrap_or(i64::MAX))))
+}
+
+/// The node whose turn it is.
+pub fn in_turn(offer: &Offer<'_>, n: u64) -> NodeId {
+    NodeId(u16::try_from(n % offer.nodes.len() as u64).expect("at most 1,000 nodes"))
+}
