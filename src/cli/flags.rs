@@ -17,6 +17,9 @@ pub struct RunFlags {
     /// where wanted (`fixed-window-lua,gcra-lua:clock=server`); see `rl-lab list limiters`
     #[arg(short, long, alias = "limiter", value_name = "NAME[:PARAM=VALUE],…", help_heading = "Experiment")]
     limiters: Vec<String>,
+    /// A variation to run instead of all of the scenario's; may be given again
+    #[arg(long = "variation", value_name = "NAME", help_heading = "Experiment")]
+    variations: Vec<String>,
     /// Requests a limiter may admit per window
     #[arg(long, value_name = "N", help_heading = "Experiment")]
     limit: Option<Limit>,
@@ -129,6 +132,7 @@ impl RunFlags {
     pub fn overrides(&self) -> Result<Overrides, String> {
         Ok(Overrides {
             limiters: limiters(&self.limiters)?,
+            variations: self.variations.clone(),
             limit: self.limit,
             window: self.window,
             requests: self.requests,

@@ -27,6 +27,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
         scenario: "race".to_owned(),
         limiter: limiter.to_owned(),
         params: BTreeMap::new(),
+        variation: None,
         policy: None,
         client: "waits-for-reconnect".to_owned(),
         backend: "local".to_owned(),

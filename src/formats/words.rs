@@ -21,6 +21,9 @@ pub fn labels(cells: &[&CellReport]) -> Vec<String> {
         .iter()
         .map(|c| {
             let mut label = c.limiter.clone();
+            if let Some(variation) = &c.variation {
+                label.push_str(&format!(" ({variation})"));
+            }
             if let Some(policy) = &c.policy {
                 label.push_str(&format!(" + {policy}"));
             }

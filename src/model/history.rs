@@ -148,6 +148,9 @@ pub struct CellHeader {
     pub limiter: String,
     #[serde(default)]
     pub params: BTreeMap<String, String>,
+    /// Which variation of the scenario this is, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variation: Option<String>,
     #[serde(default)]
     pub policy: Option<String>,
     pub client: String,

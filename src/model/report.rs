@@ -105,6 +105,9 @@ pub struct CellReport {
     /// Name with its parameters, as `--limiters` takes it: `gcra-lua:clock=server`.
     pub limiter: String,
     pub params: BTreeMap<String, String>,
+    /// Which variation of the scenario this is, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variation: Option<String>,
     pub policy: Option<String>,
     pub client: String,
     pub backend: String,

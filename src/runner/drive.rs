@@ -63,7 +63,7 @@ fn on_load_thread(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
 }
 
 async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
-    let workload = &drive.plan.scenario.workload;
+    let workload = &drive.cell.setup.workload;
     let mut honesty = CellHonesty::default();
     let mut cpu = Duration::ZERO;
     let mut busy = Duration::ZERO;
@@ -147,8 +147,8 @@ fn span(from: Nanos, to: Nanos) -> Duration {
 
 /// One store per node, connected unless the pool is to be cold.
 async fn connect(drive: &Drive<'_>, admin: &MultiplexedConnection) -> anyhow::Result<Vec<Arc<dyn Store>>> {
-    let workload = &drive.plan.scenario.workload;
-    let observe = &drive.plan.scenario.observe;
+    let workload = &drive.cell.setup.workload;
+    let observe = &drive.cell.setup.observe;
     let (connections, nodes) = (workload.connections.get(), workload.nodes.get());
     let mut stores = Vec::new();
     for node in 0..nodes {
@@ -184,7 +184,7 @@ fn touched(drive: &Drive<'_>) -> Touched {
 }
 
 fn hook(drive: &Drive<'_>) -> Option<SharedHook> {
-    let round_trip = drive.plan.scenario.observe.round_trip;
+    let round_trip = drive.cell.setup.observe.round_trip;
     if round_trip.is_zero() {
         return drive.hook.clone();
     }
@@ -205,7 +205,7 @@ fn build(drive: &Drive<'_>, stores: &[Arc<dyn Store>]) -> Vec<Arc<dyn Limiter>> 
 
 /// A limiter that counts per node is preset on every node, any other once.
 async fn preset(drive: &Drive<'_>, nodes: &[Arc<dyn Limiter>], key: &str) -> anyhow::Result<()> {
-    let used = drive.plan.scenario.workload.preset;
+    let used = drive.cell.setup.workload.preset;
     if used == 0 {
         return Ok(());
     }
@@ -278,7 +278,7 @@ async fn probe_keys(
             scan.query_async(connection).await.context("the keys of the round cannot be listed")?;
         for key in keys {
             let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
-            let (holds, bytes) = if drive.plan.scenario.observe.memory {
+            let (holds, bytes) = if drive.cell.setup.observe.memory {
                 (holds(connection, &key).await?, memory(connection, &key).await?)
             } else {
                 (None, None)

@@ -141,7 +141,7 @@ impl Run<'_> {
     fn interrupted(&self) -> String {
         let done = self.report.cells.len();
         let planned = self.request.plans.iter().flat_map(|p| p.cells.iter().map(move |c| (p, c)));
-        let rest: Vec<String> = planned.skip(done).map(|(_, c)| c.limiter.to_string()).collect();
+        let rest: Vec<String> = planned.skip(done).map(|(_, c)| c.label()).collect();
         match rest.as_slice() {
             [] => "interrupted; this is what was measured".to_owned(),
             rest => format!("interrupted; this is what was measured; not run: {}", rest.join(", ")),
@@ -225,10 +225,10 @@ impl Run<'_> {
         self.recorder.event(Event::Scenario(plan.summary.clone()));
         self.report.scenarios.push(plan.summary.clone());
         for (index, cell) in plan.cells.iter().enumerate() {
-            let label = cell.limiter.to_string();
+            let label = cell.label();
             self.progress.cell(plan, &label, index + 1, plan.cells.len());
             let header = CellHeader {
-                replay: plan.replay(&label, backend.name(), &self.request.options),
+                replay: plan.replay(cell, backend.name(), &self.request.options),
                 ..header(plan, cell, &server, backend.name())
             };
             let not_run = header.not_run.is_some();
@@ -236,7 +236,7 @@ impl Run<'_> {
             let driven = if not_run {
                 Ok(report::CellHonesty::default())
             } else {
-                let rounds = plan.scenario.workload.rounds.get();
+                let rounds = cell.setup.workload.rounds.get();
                 let progress = self.progress;
                 let round_done = |done| progress.round(done, rounds);
                 let driving = drive::drive(Drive {
@@ -319,29 +319,32 @@ fn environment(error: anyhow::Error) -> Halt {
 
 /// What the history says about a cell before it is driven.
 pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) -> CellHeader {
-    let not_run = cell.spec.needs_server.and_then(|(needed, why)| {
+    let too_old = cell.spec.needs_server.and_then(|(needed, why)| {
         // Valkey's first version is newer than every Redis a limiter here asks for.
         let found = Version::parse(&server.version)?;
         (found < needed)
             .then(|| format!("needs server {}.{}, this is {}: {why}", needed.0, needed.1, server.version))
     });
+    let refused = cell.refused.as_ref().map(|why| format!("refused: {why}"));
+    let not_run = refused.or(too_old);
     CellHeader {
         scenario: plan.name.clone(),
         limiter: cell.limiter.to_string(),
         params: cell.limiter.params.clone(),
+        variation: cell.variation.clone(),
         policy: None,
         client: cell.client.name.to_owned(),
         backend: backend.to_owned(),
         server: server.clone(),
-        limit: plan.scenario.limit.limit,
-        nodes: u16::try_from(plan.scenario.workload.nodes.get()).unwrap_or(u16::MAX),
-        rounds: plan.scenario.workload.rounds.get(),
+        limit: cell.setup.limit.limit,
+        nodes: u16::try_from(cell.setup.workload.nodes.get()).unwrap_or(u16::MAX),
+        rounds: cell.setup.workload.rounds.get(),
         concurrent: plan.concurrent(),
         time: drive::time_of(plan, cell),
         not_run,
         replay: String::new(),
         contract: (cell.spec.contract)(&cell.settings),
-        requirement: plan.scenario.require.as_ref().map(|r| r.requirement(plan.scenario.limit)),
+        requirement: plan.scenario.require.as_ref().map(|r| r.requirement(cell.setup.limit)),
         checks: cell.checks.clone(),
     }
 }

@@ -20,6 +20,7 @@ pub fn judge(cell: &Cell) -> CellReport {
         scenario: header.scenario.clone(),
         limiter: header.limiter.clone(),
         params: header.params.clone(),
+        variation: header.variation.clone(),
         policy: header.policy.clone(),
         client: header.client.clone(),
         backend: header.backend.clone(),

@@ -6,8 +6,9 @@ use crate::checkers;
 use crate::clients;
 use crate::limiters;
 use crate::model::history::PlannedCheck;
+use crate::model::names;
 use crate::model::report::ScenarioSummary;
-use crate::model::scenario::{LimitPlan, LimiterRef, Scenario};
+use crate::model::scenario::{LimitPlan, LimiterRef, Scenario, Setup, Vary};
 use crate::model::units::{Limit, Seed, Window};
 use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
@@ -20,6 +21,8 @@ use super::scenarios::Named;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     pub limiters: Vec<LimiterRef>,
+    /// Variations to run instead of all.
+    pub variations: Vec<String>,
     pub limit: Option<Limit>,
     pub window: Option<Window>,
     pub requests: Option<NonZeroU32>,
@@ -52,6 +55,21 @@ pub struct CellPlan {
     pub settings: Settings,
     pub client: &'static clients::Profile,
     pub checks: Vec<PlannedCheck>,
+    /// The variation it is, and what it is driven with.
+    pub variation: Option<String>,
+    pub setup: Setup,
+    /// Why the limiter does not take these settings, where a variation may be refused.
+    pub refused: Option<String>,
+}
+
+impl CellPlan {
+    /// The limiter, and the variation if there are several.
+    pub fn label(&self) -> String {
+        match &self.variation {
+            Some(name) => format!("{} ({name})", self.limiter),
+            None => self.limiter.to_string(),
+        }
+    }
 }
 
 /// Applies the changes and looks every name up. The error is the user's to mend.
@@ -65,8 +83,11 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     let changed = scenario != named.scenario;
     let as_written = !changed && !changes.strict;
     let mut cells = Vec::new();
+    let varied = varied(&scenario, changes)?;
     for (limiter, client) in chosen(&scenario, changes)? {
-        cells.push(cell(&scenario, limiter, client.as_deref(), as_written)?);
+        for (vary, setup) in &varied {
+            cells.push(cell(&scenario, &limiter, client.as_deref(), *vary, setup, as_written)?);
+        }
     }
     let terms = terms(changed, changes.strict, &cells);
     let Named { name, call, .. } = named;
@@ -77,10 +98,11 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
         as_written,
         terms,
         plan: format!(
-            "limit {} per {}; {}",
+            "limit {} per {}; {}{}",
             scenario.limit.limit,
             scenario.limit.window,
-            scenario.workload.in_words()
+            scenario.workload.in_words(),
+            varying(&varied)
         ),
         requires: scenario.require.as_ref().map(|r| {
             let required = r.requirement(scenario.limit);
@@ -93,6 +115,12 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     };
     let call = call.into_iter().chain(changes.to_args()).chain(["--seed".to_owned(), seed.to_string()]);
     Ok(Plan { name, call: call.collect(), summary, cells, scenario })
+}
+
+/// Which variations run.
+fn varying(varied: &[(Option<&Vary>, Setup)]) -> String {
+    let names: Vec<&str> = varied.iter().filter_map(|(v, _)| v.map(|v| v.name.as_str())).collect();
+    if names.is_empty() { String::new() } else { format!("; varied: {}", names.join(", ")) }
 }
 
 /// Whether the scenario's expectations hold, as a sentence.
@@ -150,36 +178,82 @@ fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(LimiterRef, O
     Ok(chosen)
 }
 
+/// The variations that run, each with what its cells are driven with.
+fn varied<'a>(scenario: &'a Scenario, changes: &Overrides) -> Result<Vec<(Option<&'a Vary>, Setup)>, String> {
+    let known: Vec<&str> = scenario.vary.iter().map(|v| v.name.as_str()).collect();
+    if let Some(name) = changes.variations.iter().find(|n| !known.contains(&n.as_str())) {
+        if known.is_empty() {
+            return Err(format!("the scenario has no variations, so there is no '{name}'"));
+        }
+        return Err(names::unknown("variation", name, &known));
+    }
+    let base = Setup::of(scenario);
+    if scenario.vary.is_empty() {
+        return Ok(vec![(None, base)]);
+    }
+    let wanted = |v: &&Vary| changes.variations.is_empty() || changes.variations.contains(&v.name);
+    let one = |vary: &'a Vary| Ok((Some(vary), changes.on(base.varied(vary)?)));
+    scenario.vary.iter().filter(wanted).map(one).collect()
+}
+
 fn cell(
     scenario: &Scenario,
-    limiter: LimiterRef,
+    limiter: &LimiterRef,
     client: Option<&str>,
+    vary: Option<&Vary>,
+    setup: &Setup,
     as_written: bool,
 ) -> Result<CellPlan, String> {
     let spec = limiters::find(&limiter.name)?;
-    let settings = Settings::new(spec, scenario.limit.limit, scenario.limit.window, &limiter.params)?;
+    let LimitPlan { limit, window } = setup.limit;
+    let may_refuse = vary.is_some_and(|v| v.may_refuse);
+    let (settings, refused) = match Settings::new(spec, limit, window, &limiter.params) {
+        Ok(settings) => (settings, None),
+        // Its contract is stated for the scenario's own settings: it is not run.
+        Err(why) if may_refuse => {
+            let LimitPlan { limit, window } = scenario.limit;
+            (Settings::new(spec, limit, window, &limiter.params)?, Some(why))
+        }
+        Err(why) => return Err(why),
+    };
     let client = clients::find(client.unwrap_or(clients::DEFAULT))?;
+    let name = vary.map(|v| v.name.as_str());
+    let expected = |check: &String| {
+        if as_written { scenario.expected(limiter, name, check) } else { None }
+    };
     let checks = scenario
         .checks
         .iter()
-        .map(|check| PlannedCheck {
-            check: check.clone(),
-            expected: if as_written { scenario.expected(&limiter, check) } else { None },
-        })
+        .map(|check| PlannedCheck { check: check.clone(), expected: expected(check) })
         .collect();
-    Ok(CellPlan { limiter, spec, settings, client, checks })
+    Ok(CellPlan {
+        limiter: limiter.clone(),
+        spec,
+        settings,
+        client,
+        checks,
+        variation: name.map(str::to_owned),
+        setup: setup.clone(),
+        refused,
+    })
 }
 
 impl Overrides {
     fn apply(&self, scenario: &mut Scenario) {
+        let setup = self.on(Setup::of(scenario));
+        (scenario.limit, scenario.workload) = (setup.limit, setup.workload);
+    }
+
+    /// What a cell is driven with, with these changes: they come after a variation's own.
+    fn on(&self, mut setup: Setup) -> Setup {
         fn set<T: Copy>(place: &mut T, value: Option<T>) {
             if let Some(value) = value {
                 *place = value;
             }
         }
-        set(&mut scenario.limit.limit, self.limit);
-        set(&mut scenario.limit.window, self.window);
-        let w = &mut scenario.workload;
+        set(&mut setup.limit.limit, self.limit);
+        set(&mut setup.limit.window, self.window);
+        let w = &mut setup.workload;
         w.requests = self.requests.or(w.requests);
         set(&mut w.connections, self.connections);
         set(&mut w.in_flight, self.in_flight);
@@ -187,6 +261,7 @@ impl Overrides {
         set(&mut w.rounds, self.rounds);
         set(&mut w.preset, self.preset);
         w.cold_pool |= self.cold_pool;
+        setup
     }
 
     /// The flags that make these changes again, `--limiters` left out.
@@ -222,7 +297,7 @@ impl Plan {
     }
 
     /// The command that shows one cell of this plan again.
-    pub fn replay(&self, limiter: &str, backend: &str, options: &BackendOptions) -> String {
+    pub fn replay(&self, cell: &CellPlan, backend: &str, options: &BackendOptions) -> String {
         let mut words = vec!["rl-lab".to_owned()];
         words.extend(self.call.iter().cloned());
         words.extend(["--backend".to_owned(), backend.to_owned()]);
@@ -232,7 +307,8 @@ impl Plan {
         for (flag, value) in [("--image", image), ("--redis-server", path.filter(|_| backend == "local"))] {
             words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
         }
-        words.extend(["--limiters".to_owned(), limiter.to_owned()]);
+        words.extend(["--limiters".to_owned(), cell.limiter.to_string()]);
+        words.extend(cell.variation.iter().flat_map(|v| ["--variation".to_owned(), v.clone()]));
         shell_words(&words)
     }
 }
@@ -298,9 +374,10 @@ mod tests {
             redis_server: Some("/opt/redis-server".into()),
             start_timeout: None,
         };
-        let docker = plan.replay("get-then-incr", "docker", &options);
+        let culprit = plan.cells.iter().find(|c| c.limiter.name == "get-then-incr").unwrap();
+        let docker = plan.replay(culprit, "docker", &options);
         assert!(docker.contains(" --image redis:7 ") && !docker.contains("--redis-server"), "{docker}");
-        let local = plan.replay("get-then-incr", "local", &options);
+        let local = plan.replay(culprit, "local", &options);
         assert!(
             local.contains(" --redis-server /opt/redis-server ") && !local.contains("--image"),
             "{local}"
@@ -322,8 +399,9 @@ mod tests {
     fn the_command_that_repeats_a_cell_carries_every_change() {
         let changes = Overrides { preset: Some(998), limit: Limit::new(1000).ok(), ..Overrides::default() };
         let plan = race(&changes).unwrap();
+        let culprit = plan.cells.iter().find(|c| c.limiter.name == "get-then-incr").unwrap();
         assert_eq!(
-            plan.replay("get-then-incr", "local", &BackendOptions::default()),
+            plan.replay(culprit, "local", &BackendOptions::default()),
             "rl-lab race --limit 1000 --preset 998 --seed 1 --backend local --limiters get-then-incr"
         );
     }

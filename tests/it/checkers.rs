@@ -173,6 +173,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         scenario: plan.name.clone(),
         limiter: limiter.to_owned(),
         params: Default::default(),
+        variation: None,
         policy: None,
         client: cell.client.name.to_owned(),
         backend: "local".to_owned(),

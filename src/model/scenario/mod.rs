@@ -9,8 +9,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+mod vary;
 mod workload;
 
+pub use vary::{Setup, Vary};
 pub use workload::{PlannedCall, Shape, WorkloadPlan};
 
 use super::contract::{Bound, Requirement, Scope};
@@ -37,6 +39,9 @@ pub struct Scenario {
     pub workload: WorkloadPlan,
     #[serde(default)]
     pub observe: ObservePlan,
+    /// The same with something else; as written alone where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<Vary>,
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
     #[serde(default)]
@@ -206,6 +211,9 @@ impl RequirePlan {
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
     pub limiter: LimiterRef,
+    /// Under this variation; under every one where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vary: Option<String>,
     pub check: String,
     pub verdict: Verdict,
 }
@@ -261,6 +269,16 @@ impl Scenario {
         if let Some(pair) = labels.windows(2).find(|w| w[0] == w[1]) {
             return Err((pair[0].clone(), format!("the variant '{}' is listed twice", pair[0])));
         }
+        let varied: Vec<&str> = self.vary.iter().map(|v| v.name.as_str()).collect();
+        for (n, vary) in self.vary.iter().enumerate() {
+            let quoted = format!("\"{}\"", vary.name);
+            if varied[..n].contains(&vary.name.as_str()) {
+                return Err((quoted, format!("the variation '{}' is listed twice", vary.name)));
+            }
+            Setup::of(self)
+                .varied(vary)
+                .map_err(|why| (quoted, format!("variation '{}': {why}", vary.name)))?;
+        }
         let checks: Vec<&str> = self.checks.iter().map(String::as_str).collect();
         for e in &self.expectations {
             let label = e.limiter.to_string();
@@ -269,6 +287,12 @@ impl Scenario {
                 return Err((
                     format!("\"{label}\""),
                     format!("an expectation for {}", names::unknown("variant", &label, &known)),
+                ));
+            }
+            if let Some(name) = e.vary.as_deref().filter(|n| !varied.contains(n)) {
+                return Err((
+                    format!("\"{name}\""),
+                    format!("an expectation for {}", names::unknown("variation", name, &varied)),
                 ));
             }
             if !checks.contains(&e.check.as_str()) {
@@ -305,9 +329,16 @@ impl Scenario {
         Ok(())
     }
 
-    /// The verdict expected of a variant under a check.
-    pub fn expected(&self, limiter: &LimiterRef, check: &str) -> Option<Verdict> {
-        self.expectations.iter().find(|e| e.limiter == *limiter && e.check == check).map(|e| e.verdict)
+    /// The verdict expected of a variant under a check and a variation: one that names the variation
+    /// comes before one for all.
+    pub fn expected(&self, limiter: &LimiterRef, vary: Option<&str>, check: &str) -> Option<Verdict> {
+        let of = |named: Option<&str>| {
+            self.expectations
+                .iter()
+                .find(|e| e.limiter == *limiter && e.check == check && e.vary.as_deref() == named)
+                .map(|e| e.verdict)
+        };
+        vary.and_then(|name| of(Some(name))).or_else(|| of(None))
     }
 }
 
@@ -364,7 +395,7 @@ verdict = "fail"
     #[test]
     fn a_good_file_is_taken() {
         let s = Scenario::parse("x.toml", GOOD).unwrap();
-        assert_eq!(s.expected(&"a".parse().unwrap(), "never-over-limit"), Some(Verdict::Fail));
+        assert_eq!(s.expected(&"a".parse().unwrap(), None, "never-over-limit"), Some(Verdict::Fail));
     }
 
     #[test]

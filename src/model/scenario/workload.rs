@@ -36,6 +36,9 @@ pub struct WorkloadPlan {
     /// Identities that take part, each with a key of its own.
     #[serde(default = "one")]
     pub keys: NonZeroU32,
+    /// What an identity is called; several get numbers.
+    #[serde(default = "user", skip_serializing_if = "is_user")]
+    pub key: String,
     /// The most a call costs; each draws its cost from 1 up to this.
     #[serde(default = "cost_one", skip_serializing_if = "costs_one")]
     pub cost: Cost,
@@ -84,6 +87,10 @@ fn user() -> String {
     "user".to_owned()
 }
 
+fn is_user(key: &str) -> bool {
+    key == "user"
+}
+
 /// The name of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -126,7 +133,7 @@ impl WorkloadPlan {
 
     /// The key of an identity, without what the round's keys begin with.
     pub fn identity(&self, number: u32) -> String {
-        if self.keys.get() == 1 { user() } else { format!("user-{number}") }
+        if self.keys.get() == 1 { self.key.clone() } else { format!("{}-{number}", self.key) }
     }
 
     pub fn validate(&self) -> Result<(), String> {

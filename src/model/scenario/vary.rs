@@ -1,0 +1,78 @@
+//! `[[vary]]`: the same experiment with something else, each limiter under each.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use super::{LimitPlan, ObservePlan, Scenario, WorkloadPlan};
+use crate::model::units::{Cost, Limit, Micros, Window};
+
+/// What is different. A field that is absent stays as the scenario has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vary {
+    /// Unique in the scenario; the table's rows and the command that repeats them carry it.
+    pub name: String,
+    /// A limiter may refuse these settings: it is then not run, and the refusal is shown.
+    #[serde(default)]
+    pub may_refuse: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Window>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<Micros>,
+}
+
+/// What a cell is driven with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    pub limit: LimitPlan,
+    pub workload: WorkloadPlan,
+    pub observe: ObservePlan,
+}
+
+impl Setup {
+    /// As the scenario has it.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self { limit: scenario.limit, workload: scenario.workload.clone(), observe: scenario.observe }
+    }
+
+    /// The same, varied. The error says what does not fit together.
+    pub fn varied(&self, vary: &Vary) -> Result<Self, String> {
+        let mut setup = self.clone();
+        let (l, w) = (&mut setup.limit, &mut setup.workload);
+        l.limit = vary.limit.unwrap_or(l.limit);
+        l.window = vary.window.unwrap_or(l.window);
+        w.requests = vary.requests.or(w.requests);
+        w.connections = vary.connections.unwrap_or(w.connections);
+        w.in_flight = vary.in_flight.unwrap_or(w.in_flight);
+        w.nodes = vary.nodes.unwrap_or(w.nodes);
+        w.keys = vary.keys.unwrap_or(w.keys);
+        w.key = vary.key.clone().unwrap_or_else(|| w.key.clone());
+        w.cost = vary.cost.unwrap_or(w.cost);
+        w.every = vary.every.or(w.every);
+        w.preset = vary.preset.unwrap_or(w.preset);
+        setup.observe.round_trip = vary.round_trip.unwrap_or(setup.observe.round_trip);
+        setup.workload.validate()?;
+        Ok(setup)
+    }
+}
