@@ -5,6 +5,7 @@
 
 mod bound;
 pub mod every_key_expires;
+pub mod keys_declared;
 pub mod meets_requirement;
 pub mod never_over_limit;
 pub mod steady_client_served;
@@ -17,6 +18,7 @@ pub static ALL: &[&dyn Checker] = &[
     &meets_requirement::MeetsRequirement,
     &every_key_expires::EveryKeyExpires,
     &steady_client_served::SteadyClientServed,
+    &keys_declared::KeysDeclaredAndOneSlot,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

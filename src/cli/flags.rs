@@ -146,6 +146,11 @@ impl RunFlags {
         })
     }
 
+    /// The seed asked for, or this one.
+    pub fn seed_or(&self, own: Seed) -> Seed {
+        self.seed.map_or(own, Seed)
+    }
+
     /// The seed asked for, or one that differs from run to run: 32 bits, easy to type again.
     #[expect(clippy::disallowed_methods, reason = "a seed that differs from run to run")]
     pub fn seed(&self) -> Seed {

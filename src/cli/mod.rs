@@ -7,6 +7,7 @@ mod doctor;
 mod flags;
 mod gc;
 mod list;
+mod matrix;
 mod output;
 mod progress;
 mod refusal;
@@ -83,6 +84,7 @@ fn parse_and_run() -> Answer {
 fn dispatch(matches: &ArgMatches) -> Answer {
     match matches.subcommand() {
         Some(("run", m)) => run::files(m),
+        Some(("matrix", m)) => matrix::main(m),
         Some(("list", m)) => list::main(m),
         Some(("doctor", m)) => doctor::main(m),
         Some(("gc", m)) => gc::main(m),
@@ -130,6 +132,7 @@ fn command() -> Result<Command, String> {
         .after_help(EXIT_CODES);
     Ok(command
         .subcommand(flags::run_flags(run))
+        .subcommand(matrix::command().after_help(EXIT_CODES))
         .subcommand(list::command())
         .subcommand(doctor::command())
         .subcommand(gc::command())

@@ -54,6 +54,7 @@ impl Refusal {
             honesty: Honesty::default(),
             scenarios: Vec::new(),
             cells: Vec::new(),
+            matrix: None,
         };
         // Where not even stdout can be written to, stderr and the exit code have said it.
         let _ = output::report(&report, "json");

@@ -9,6 +9,7 @@ use super::flags::{RunFlags, StdoutFormat, Volume};
 use super::progress::Stderr;
 use super::refusal::{Refusal, command_line};
 use super::{Answer, output, signals};
+use crate::model::matrix::Column;
 use crate::model::report::{self, Report};
 use crate::model::units::Seed;
 use crate::runner::execute::{self, Request};
@@ -32,8 +33,13 @@ fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) 
     let flags = RunFlags::read(matches).map_err(Refusal::usage)?;
     let seed = flags.seed();
     let plans = plans(&flags, seed, load).map_err(|message| Refusal::usage(message).of(seed))?;
+    plans_of(&flags, seed, plans, None)
+}
+
+/// Runs plans, or shows them. With columns the verdicts are also put into a matrix.
+pub fn plans_of(flags: &RunFlags, seed: Seed, plans: Vec<Plan>, columns: Option<Vec<Column>>) -> Answer {
     if flags.dry_run() {
-        return dry_run(&flags, seed, &plans);
+        return dry_run(flags, seed, &plans);
     }
     if flags.volume() != Volume::Quiet {
         output::tell(&format!("seed: {seed}"));
@@ -43,7 +49,7 @@ fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) 
         .enable_all()
         .build()
         .map_err(|e| Refusal::environment(format!("cannot start the runtime: {e}")))?;
-    let report = runtime.block_on(live(&flags, seed, plans))?;
+    let report = runtime.block_on(live(flags, seed, plans, columns))?;
     if let Some(error) = &report.error {
         output::tell(&format!("rl-lab: {error}"));
     }
@@ -60,11 +66,17 @@ fn plans(
     load()?.into_iter().map(|named| plan::plan(named, &overrides, seed)).collect()
 }
 
-async fn live(flags: &RunFlags, seed: Seed, plans: Vec<Plan>) -> Result<Report, Refusal> {
+async fn live(
+    flags: &RunFlags,
+    seed: Seed,
+    plans: Vec<Plan>,
+    columns: Option<Vec<Column>>,
+) -> Result<Report, Refusal> {
     let stop = Stop::default();
     signals::listen(&stop).map_err(|e| Refusal::environment(format!("cannot listen for signals: {e}")))?;
     let request = Request {
         plans,
+        columns,
         seed,
         command: command_line(Some(seed)),
         backend: flags.backend().to_owned(),

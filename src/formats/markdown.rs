@@ -6,7 +6,9 @@
 
 use super::findings::{self, Entry, Kind};
 use super::words;
+use crate::model::matrix::Matrix;
 use crate::model::report::{CellReport, Report, ScenarioSummary};
+use crate::model::verdict::Verdict;
 use crate::ports::format::{Format, Look};
 
 pub struct Markdown;
@@ -26,6 +28,9 @@ impl Format for Markdown {
 
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
         let mut blocks: Vec<String> = Vec::new();
+        if let Some(matrix) = &report.matrix {
+            blocks.extend(of_matrix(matrix));
+        }
         for scenario in &report.scenarios {
             let cells: Vec<&CellReport> =
                 report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
@@ -42,6 +47,31 @@ impl Format for Markdown {
         blocks.push(format!("```sh\n{}\n```", words::printable(&words::shell(&report.command))));
         Ok(blocks.join("\n\n") + "\n")
     }
+}
+
+/// The matrix itself; the witnesses stand with their scenarios below.
+fn of_matrix(matrix: &Matrix) -> Vec<String> {
+    let mut lines = vec![
+        format!("| limiter | {} |", matrix.columns.iter().map(|c| prose(&c.head)).collect::<Vec<_>>().join(" | ")),
+        format!("|---|{}", "---|".repeat(matrix.columns.len())),
+    ];
+    for row in &matrix.rows {
+        let words = row.verdicts.iter().map(|cell| match cell {
+            None => "",
+            Some(cell) => match cell.verdict {
+                Verdict::Pass => "pass",
+                Verdict::Fail => "**FAIL**",
+                Verdict::Unknown => "unknown",
+                Verdict::NotApplicable => "n/a",
+            },
+        });
+        lines.push(format!("| {} | {} |", code(&row.limiter), words.collect::<Vec<_>>().join(" | ")));
+    }
+    let columns = matrix.columns.iter().map(|c| {
+        let variation = c.variation.as_ref().map(|v| format!(" ({})", prose(v))).unwrap_or_default();
+        format!("{}: {}, tried by {}{variation}", prose(&c.head), code(&c.check), code(&c.scenario))
+    });
+    vec!["# Verdicts: limiters against properties".to_owned(), lines.join("\n"), list(columns)]
 }
 
 fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {

@@ -151,6 +151,7 @@ pub fn report(cells: Vec<CellReport>) -> Report {
             cores: 2,
             ..Honesty::default()
         },
+        matrix: None,
         scenarios: vec![ScenarioSummary {
             name: "race".to_owned(),
             title: "Race: 200 calls at once".to_owned(),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::contract::{Contract, Requirement};
+use super::matrix::Column;
 use super::op::{Completion, Decision, KeyId, NODE_DIED, Op, Outcome, Source};
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::scenario::Time;
@@ -139,6 +140,9 @@ pub struct RunHeader {
     pub started: String,
     /// Unix time in nanoseconds at the anchor.
     pub epoch_ns_at_zero: i64,
+    /// The columns of the matrix that the run is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<Column>>,
 }
 
 /// Everything a judge needs to know about one cell: a limiter under one scenario.

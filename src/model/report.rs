@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::contract::Contract;
+use super::matrix::Matrix;
 use super::units::{Limit, Seed};
 use super::verdict::{Standing, Verdict};
 
@@ -35,6 +36,9 @@ pub struct Report {
     pub honesty: Honesty,
     pub scenarios: Vec<ScenarioSummary>,
     pub cells: Vec<CellReport>,
+    /// The same verdicts as limiters against properties, where a matrix was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,10 @@ pub trait Format: Sync {
     fn file(&self) -> &'static str;
     /// Whether `--format` offers it for stdout (a chart is a file only).
     fn on_stdout(&self) -> bool;
+    /// Whether there is anything of this report to render.
+    fn applies(&self, _report: &Report) -> bool {
+        true
+    }
     fn render(&self, report: &Report, look: Look) -> Result<String, String>;
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::exit::{self, Exit};
 use super::judge;
 use crate::model::history::{Builder, History};
+use crate::model::matrix::Matrix;
 use crate::model::report::{self, Honesty, Report};
 use crate::model::verdict::Verdict;
 
@@ -72,6 +73,7 @@ pub fn report(history: &History) -> Report {
         out: None,
         honesty: Honesty { clock_step_ms, ..history.ground.clone() },
         scenarios: history.scenarios.clone(),
+        matrix: history.header.columns.as_deref().map(|c| Matrix::of(c, &cells)),
         cells,
     }
 }

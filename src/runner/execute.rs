@@ -18,7 +18,9 @@ use super::plan::{CellPlan, Plan};
 use super::record::{Recorder, Stop};
 use crate::backends::{self, journal::Journal};
 use crate::model::history::{self, CellHeader, Event, RunHeader};
+use crate::model::matrix::{Column, Matrix};
 use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
+use crate::model::scenario::Time;
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
@@ -29,6 +31,8 @@ use crate::topologies;
 /// A run as asked for.
 pub struct Request {
     pub plans: Vec<Plan>,
+    /// Put the verdicts into a matrix of these columns.
+    pub columns: Option<Vec<Column>>,
     pub seed: Seed,
     /// The command line, as it repeats the run.
     pub command: Vec<String>,
@@ -70,6 +74,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
     let run = run_id(request.seed);
     let started = started_now();
     let name = match request.plans.as_slice() {
+        _ if request.columns.is_some() => "matrix".to_owned(),
         [one] => one.name.clone(),
         many => format!("{}-scenarios", many.len()),
     };
@@ -93,6 +98,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         command: request.command.clone(),
         started: started.clone(),
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
+        columns: request.columns.clone(),
     }));
     // However early the lab is killed, its folder says which run it was.
     recorder.flush();
@@ -112,6 +118,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         honesty: Honesty { backend: request.backend.clone(), ..Honesty::default() },
         scenarios: Vec::new(),
         cells: Vec::new(),
+        matrix: None,
     };
     let mut run = Run { request: &request, progress, recorder, folder, report };
     let (halted, error) = match run.with_servers().await {
@@ -272,6 +279,8 @@ impl Run<'_> {
         ground.clock_step_ms = ground.clock_step_ms.max(judge::clock_step_ms(&cell));
         let judged = judge::judge(&cell);
         self.report.cells.push(judged);
+        let columns = self.request.columns.as_deref();
+        self.report.matrix = columns.map(|c| Matrix::of(c, &self.report.cells));
         if let Some(folder) = &self.folder
             && let Err(error) = folder.write(&self.report)
         {
@@ -326,7 +335,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
             .then(|| format!("needs server {}.{}, this is {}: {why}", needed.0, needed.1, server.version))
     });
     let refused = cell.refused.as_ref().map(|why| format!("refused: {why}"));
-    let not_run = refused.or(too_old);
+    let not_run = refused.or(too_old).or_else(|| too_long(plan, cell));
     CellHeader {
         scenario: plan.name.clone(),
         limiter: cell.limiter.to_string(),
@@ -347,6 +356,16 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         requirement: plan.scenario.require.as_ref().map(|r| r.requirement(cell.setup.limit)),
         checks: cell.checks.clone(),
     }
+}
+
+/// Who reads the server's clock is waited for, but not for ever.
+fn too_long(plan: &Plan, cell: &CellPlan) -> Option<String> {
+    const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);
+    let planned = cell.setup.workload.planned(cell.setup.limit.window);
+    let waited = plan.scenario.time == Time::Skipped && drive::time_of(plan, cell) == Time::Real;
+    (waited && planned.duration() > LONGEST).then(|| {
+        format!("it reads the server's clock, which cannot be moved on, and {planned} are not waited for")
+    })
 }
 
 /// What a panic said.

@@ -51,7 +51,7 @@ impl RunFolder {
     /// Writes every format's file. Called after each cell, so that what was measured is kept
     /// whatever happens next.
     pub fn write(&self, report: &Report) -> Result<(), String> {
-        for format in formats::ALL {
+        for format in formats::ALL.iter().filter(|f| f.applies(report)) {
             let text = format.render(report, Look::PLAIN).map_err(|e| format!("{}: {e}", format.file()))?;
             replace(&self.path, format.file(), text.as_bytes())
                 .map_err(|e| format!("cannot write {}: {e}", self.path.join(format.file()).display()))?;

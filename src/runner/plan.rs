@@ -15,6 +15,7 @@ use crate::ports::limiter::{Settings, Spec};
 use crate::topologies;
 use crate::workloads;
 
+use super::matrix;
 use super::scenarios::Named;
 
 /// What the user changed. `None` leaves the scenario's own value.
@@ -85,8 +86,9 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     let mut cells = Vec::new();
     let varied = varied(&scenario, changes)?;
     for (limiter, client) in chosen(&scenario, changes)? {
-        for (vary, setup) in &varied {
-            cells.push(cell(&scenario, &limiter, client.as_deref(), *vary, setup, as_written)?);
+        let of = |vary: &Option<&Vary>| vary.is_none_or(|v| v.only.is_empty() || v.only.contains(&limiter));
+        for (vary, setup) in varied.iter().filter(|(vary, _)| of(vary)) {
+            cells.push(cell(&named.name, &scenario, &limiter, client.as_deref(), *vary, setup, as_written)?);
         }
     }
     let terms = terms(changed, changes.strict, &cells);
@@ -197,6 +199,7 @@ fn varied<'a>(scenario: &'a Scenario, changes: &Overrides) -> Result<Vec<(Option
 }
 
 fn cell(
+    scenario_name: &str,
     scenario: &Scenario,
     limiter: &LimiterRef,
     client: Option<&str>,
@@ -218,8 +221,11 @@ fn cell(
     };
     let client = clients::find(client.unwrap_or(clients::DEFAULT))?;
     let name = vary.map(|v| v.name.as_str());
+    let known = if scenario.expect_as_matrix { Some(matrix::embedded()?) } else { None };
     let expected = |check: &String| {
-        if as_written { scenario.expected(limiter, name, check) } else { None }
+        let own = scenario.expected(limiter, name, check);
+        let known = || known.as_ref()?.expected_under(scenario_name, limiter, name, check);
+        if as_written { own.or_else(known) } else { None }
     };
     let checks = scenario
         .checks
@@ -239,6 +245,12 @@ fn cell(
 }
 
 impl Overrides {
+    /// Whether anything but the choice of limiters and how verdicts are weighed is changed.
+    pub fn changes_the_experiment(&self) -> bool {
+        let chosen = Self { limiters: self.limiters.clone(), strict: self.strict, ..Self::default() };
+        *self != chosen
+    }
+
     fn apply(&self, scenario: &mut Scenario) {
         let setup = self.on(Setup::of(scenario));
         (scenario.limit, scenario.workload) = (setup.limit, setup.workload);

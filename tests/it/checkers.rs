@@ -168,6 +168,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         command: Vec::new(),
         started: String::new(),
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
+        columns: None,
     }));
     recorder.event(Event::Cell(Box::new(CellHeader {
         scenario: plan.name.clone(),

@@ -101,6 +101,11 @@ impl<'a> Canvas<'a> {
         self.area.draw(&Rectangle::new([from, to], WHITE.filled())).map_err(|e| e.to_string())
     }
 
+    /// A filled rectangle.
+    pub fn field(&self, from: (i32, i32), to: (i32, i32), ink: RGBColor) -> Drawn {
+        self.area.draw(&Rectangle::new([from, to], ink.filled())).map_err(|e| e.to_string())
+    }
+
     pub fn finish(self) -> Drawn {
         self.area.present().map_err(|e| e.to_string())
     }

@@ -2,6 +2,7 @@
 //! evidence below it, most urgent first; then what the figures stand on and how the run ended.
 
 mod grid;
+mod matrix;
 mod page;
 mod paint;
 
@@ -31,7 +32,11 @@ impl Format for Table {
 
     fn render(&self, report: &Report, look: Look) -> Result<String, String> {
         let mut page = Page { text: String::new(), look };
-        for scenario in &report.scenarios {
+        if let Some(matrix) = &report.matrix {
+            matrix::write(&mut page, matrix);
+        }
+        let sections = if report.matrix.is_some() { &[][..] } else { &report.scenarios };
+        for scenario in sections {
             let cells: Vec<&CellReport> =
                 report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
             section(&mut page, scenario, &cells);

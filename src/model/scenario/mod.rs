@@ -48,6 +48,9 @@ pub struct Scenario {
     pub require: Option<RequirePlan>,
     /// The checks to make, in the order of the columns.
     pub checks: Vec<String>,
+    /// What is not expected here is expected as the verdict matrix has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expect_as_matrix: bool,
     #[serde(default, rename = "expect")]
     pub expectations: Vec<Expectation>,
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LimitPlan, ObservePlan, Scenario, WorkloadPlan};
+use super::{LimitPlan, LimiterRef, ObservePlan, PlannedCall, Scenario, Shape, WorkloadPlan};
 use crate::model::units::{Cost, Limit, Micros, Window};
 
 /// What is different. A field that is absent stays as the scenario has it.
@@ -16,6 +16,13 @@ pub struct Vary {
     /// A limiter may refuse these settings: it is then not run, and the refusal is shown.
     #[serde(default)]
     pub may_refuse: bool,
+    /// The variants it is for; all where none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<LimiterRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+    #[serde(default, rename = "call", skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<PlannedCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,6 +69,16 @@ impl Setup {
         let (l, w) = (&mut setup.limit, &mut setup.workload);
         l.limit = vary.limit.unwrap_or(l.limit);
         l.window = vary.window.unwrap_or(l.window);
+        if let Some(shape) = vary.shape {
+            w.shape = shape;
+            // A sequence lists its calls and has no other measure of them.
+            if shape == Shape::Sequence {
+                (w.requests, w.every) = (None, None);
+            }
+        }
+        if !vary.calls.is_empty() {
+            w.calls.clone_from(&vary.calls);
+        }
         w.requests = vary.requests.or(w.requests);
         w.connections = vary.connections.unwrap_or(w.connections);
         w.in_flight = vary.in_flight.unwrap_or(w.in_flight);

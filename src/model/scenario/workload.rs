@@ -131,6 +131,25 @@ impl WorkloadPlan {
         }
     }
 
+    /// About how long a round's calls are planned to take; nothing for a burst.
+    pub fn planned(&self, window: Window) -> Span {
+        let ms = match (self.shape, self.every) {
+            (Shape::Burst, _) => 0,
+            (Shape::Sequence, _) => self.last_call_ms(),
+            // The last refusal, and as long as it may be told to wait.
+            (Shape::Obedient, every) => {
+                every.map_or(0, Window::millis) * u64::from(self.keys.get()) + 2 * window.millis()
+            }
+            (_, every) => every.map_or(0, Window::millis).saturating_mul(self.requests()),
+        };
+        Span::from_millis(ms).unwrap_or_default()
+    }
+
+    fn last_call_ms(&self) -> u64 {
+        let last = |c: &PlannedCall| c.at.millis() + c.every.millis() * u64::from(c.times.get() - 1);
+        self.calls.iter().map(last).max().unwrap_or(0)
+    }
+
     /// The key of an identity, without what the round's keys begin with.
     pub fn identity(&self, number: u32) -> String {
         if self.keys.get() == 1 { self.key.clone() } else { format!("{}-{number}", self.key) }
@@ -228,9 +247,8 @@ impl WorkloadPlan {
                 plural(self.nodes.get()),
             ),
             Shape::Sequence => {
-                let last = |c: &PlannedCall| c.at.millis() + c.every.millis() * u64::from(c.times.get() - 1);
-                let end = self.calls.iter().map(last).max().and_then(|ms| Span::from_millis(ms).ok());
-                format!("{shape} of {requests} calls over {}", end.unwrap_or_default())
+                let end = Span::from_millis(self.last_call_ms()).unwrap_or_default();
+                format!("{shape} of {requests} calls over {end}")
             }
             Shape::Mixed => format!(
                 "{shape} calls: {requests} that cost 1 to {}, one every {every} on average",

@@ -1,0 +1,91 @@
+//! `keys-declared-and-one-slot`: each exchange with the store touches the keys it declares, no other,
+//! and all of them lie in one hash slot.
+//!
+//! Proves, when it fails, that a cluster cannot run this exchange (its keys are spread: CROSSSLOT), or
+//! cannot know where to (a script touches a key it did not declare: the server refused it to a user
+//! who may touch the declared keys only). A pass covers the exchanges that were made, with calls
+//! admitted and refused among them; another path through a script may still touch other keys. Needs a
+//! scenario that observes keys. O(exchanges).
+
+use crate::model::history::{Cell, Round, Touch};
+use crate::model::op::Outcome;
+use crate::model::slot::slot;
+use crate::model::units::Nanos;
+use crate::model::verdict::Finding;
+use crate::ports::checker::Checker;
+
+pub struct KeysDeclaredAndOneSlot;
+
+impl Checker for KeysDeclaredAndOneSlot {
+    fn name(&self) -> &'static str {
+        "keys-declared-and-one-slot"
+    }
+
+    fn proves(&self) -> &'static str {
+        "each exchange touches the keys it declares and no other, all in one hash slot"
+    }
+
+    fn judge(&self, cell: &Cell) -> Finding {
+        let touches = || cell.rounds.iter().flat_map(|r| r.touches.iter().map(move |t| (r, t)));
+        let undeclared: Vec<_> = touches().filter(|(_, t)| t.refused.is_some()).collect();
+        let spread: Vec<_> = touches().filter(|(_, t)| slots(t) > 1).collect();
+        if let Some((round, touch)) = undeclared.first().or(spread.first()) {
+            return Finding::fail(witness(round, touch, undeclared.len(), spread.len()));
+        }
+        let exchanges = touches().filter(|(_, t)| !t.keys.is_empty()).count();
+        if exchanges == 0 && cell.header.contract.key_ttl_at_most.is_none() {
+            return Finding::not_applicable("it keeps no keys in the store");
+        }
+        if exchanges == 0 {
+            return Finding::unknown("no exchange was watched: the scenario does not observe keys");
+        }
+        let whole = cell.rounds.iter().filter(|r| r.complete).count();
+        if whole < cell.header.rounds as usize {
+            return Finding::unknown("the history is cut short, and what there is touches declared keys only");
+        }
+        let count = |outcome| cell.rounds.iter().map(|r| r.count(outcome)).sum::<u64>();
+        let (admitted, denied) = (count(Outcome::Admitted), count(Outcome::Denied));
+        if admitted == 0 || denied == 0 {
+            return Finding::unknown(format!(
+                "{admitted} calls were admitted and {denied} refused: both ways through the limiter must be seen"
+            ));
+        }
+        Finding::pass(format!(
+            "{exchanges} exchanges of {admitted} admitted and {denied} refused calls, each with its keys declared \
+             and in one slot"
+        ))
+    }
+}
+
+/// How many slots its keys lie in.
+fn slots(touch: &Touch) -> usize {
+    let mut slots: Vec<u16> = touch.keys.iter().map(|k| slot(k.as_bytes())).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots.len()
+}
+
+fn witness(round: &Round, touch: &Touch, undeclared: usize, spread: usize) -> String {
+    let at = Nanos(touch.at.0.saturating_sub(round.began.0));
+    let keys: Vec<String> =
+        touch.keys.iter().map(|k| format!("{k} (slot {})", slot(k.as_bytes()))).collect();
+    let keys = if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") };
+    let what = match &touch.refused {
+        Some(text) => format!(
+            "it touches a key beside them: a user who may touch those alone was refused ({})",
+            text.trim_end_matches('.')
+        ),
+        None => "they lie in different slots, which a cluster refuses (CROSSSLOT)".to_owned(),
+    };
+    let also = if undeclared > 0 && spread > 0 {
+        format!("; beside it {spread} exchanges with keys in different slots")
+    } else {
+        String::new()
+    };
+    format!(
+        "round {}, op {}, {at} into it: an exchange declares {keys}, and {what}; so in {} exchanges{also}",
+        round.index,
+        touch.op,
+        if undeclared > 0 { undeclared } else { spread }
+    )
+}
