@@ -41,7 +41,9 @@ impl Checker for KeysDeclaredAndOneSlot {
         }
         let whole = cell.rounds.iter().filter(|r| r.complete).count();
         if whole < cell.header.rounds as usize {
-            return Finding::unknown("the history is cut short, and what there is touches declared keys only");
+            return Finding::unknown(
+                "the history is cut short, and what there is touches declared keys only",
+            );
         }
         let count = |outcome| cell.rounds.iter().map(|r| r.count(outcome)).sum::<u64>();
         let (admitted, denied) = (count(Outcome::Admitted), count(Outcome::Denied));
@@ -67,8 +69,7 @@ fn slots(touch: &Touch) -> usize {
 
 fn witness(round: &Round, touch: &Touch, undeclared: usize, spread: usize) -> String {
     let at = Nanos(touch.at.0.saturating_sub(round.began.0));
-    let keys: Vec<String> =
-        touch.keys.iter().map(|k| format!("{k} (slot {})", slot(k.as_bytes()))).collect();
+    let keys: Vec<String> = touch.keys.iter().map(|k| format!("{k} (slot {})", slot(k.as_bytes()))).collect();
     let keys = if keys.is_empty() { "no key".to_owned() } else { keys.join(", ") };
     let what = match &touch.refused {
         Some(text) => format!(

@@ -8,15 +8,11 @@ use super::{Answer, run};
 use crate::runner::matrix;
 
 pub fn command() -> Command {
-    flags::run_flags(
-        Command::new("matrix")
-            .about("Every limiter against every property")
-            .long_about(
-                "Every limiter against every property: runs the scenarios that put each property to the test \
+    flags::run_flags(Command::new("matrix").about("Every limiter against every property").long_about(
+        "Every limiter against every property: runs the scenarios that put each property to the test \
                  and compares the verdicts with what is known (scenarios/matrix/expected.toml). --limiters \
                  chooses rows; the experiments stay as they are.",
-            ),
-    )
+    ))
 }
 
 pub fn main(matches: &ArgMatches) -> Answer {

@@ -52,7 +52,10 @@ impl Format for Markdown {
 /// The matrix itself; the witnesses stand with their scenarios below.
 fn of_matrix(matrix: &Matrix) -> Vec<String> {
     let mut lines = vec![
-        format!("| limiter | {} |", matrix.columns.iter().map(|c| prose(&c.head)).collect::<Vec<_>>().join(" | ")),
+        format!(
+            "| limiter | {} |",
+            matrix.columns.iter().map(|c| prose(&c.head)).collect::<Vec<_>>().join(" | ")
+        ),
         format!("|---|{}", "---|".repeat(matrix.columns.len())),
     ];
     for row in &matrix.rows {

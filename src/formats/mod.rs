@@ -17,14 +17,8 @@ mod sample;
 use crate::ports::format::Format;
 
 /// Every format, in the order `--format` and `rl-lab list` name them.
-pub static ALL: &[&dyn Format] = &[
-    &table::Table,
-    &json::Json,
-    &markdown::Markdown,
-    &csv::Csv,
-    &svg::Svg,
-    &svg::heat_map::HeatMap,
-];
+pub static ALL: &[&dyn Format] =
+    &[&table::Table, &json::Json, &markdown::Markdown, &csv::Csv, &svg::Svg, &svg::heat_map::HeatMap];
 
 /// The format of that name.
 pub fn find(name: &str) -> Option<&'static dyn Format> {

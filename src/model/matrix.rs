@@ -56,7 +56,8 @@ impl MatrixPlan {
         let plan: Self = toml::from_str(text).map_err(|e| e.to_string())?;
         let checks: Vec<&str> = plan.columns.iter().map(|c| c.check.as_str()).collect();
         for row in &plan.rows {
-            if let Some(name) = row.fail.iter().chain(&row.not_applicable).find(|c| !checks.contains(&c.as_str()))
+            if let Some(name) =
+                row.fail.iter().chain(&row.not_applicable).find(|c| !checks.contains(&c.as_str()))
             {
                 return Err(super::names::unknown(&format!("check of {}", row.limiter), name, &checks));
             }

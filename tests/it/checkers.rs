@@ -54,6 +54,10 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("steady-client-served.good", "fixed-window-lua", "steady-client-served", Pass),
     ("steady-client-served.bad", "incr-expire-pipeline", "steady-client-served", Fail),
     ("steady-client-served.bad", "incr-expire-pipeline", "never-over-limit", Pass),
+    // Two keys with one tag; without one; and with one, but the script reached for a third.
+    ("keys-declared-and-one-slot.good", "two-key-bucket", "keys-declared-and-one-slot", Pass),
+    ("keys-declared-and-one-slot.bad", "two-key-bucket", "keys-declared-and-one-slot", Fail),
+    ("keys-declared-and-one-slot.undeclared.bad", "two-key-bucket", "keys-declared-and-one-slot", Fail),
 ];
 
 fn folder() -> std::path::PathBuf {

@@ -11,6 +11,7 @@ mod imports;
 mod layers;
 mod lifecycle;
 mod limiters;
+mod matrix;
 mod models;
 mod polling;
 mod race;

@@ -88,8 +88,7 @@ fn draw(report: &Report, matrix: &Matrix) -> Result<String, String> {
 }
 
 fn title(matrix: &Matrix) -> String {
-    let convicted =
-        |c: &Option<MatrixCell>| c.as_ref().is_some_and(|c| c.verdict == Verdict::Fail);
+    let convicted = |c: &Option<MatrixCell>| c.as_ref().is_some_and(|c| c.verdict == Verdict::Fail);
     let whole = matrix.rows.iter().filter(|r| !r.verdicts.iter().any(convicted)).count();
     format!("{whole} of {} limiters keep every property that was tried", matrix.rows.len())
 }
@@ -107,11 +106,8 @@ fn look(cell: &MatrixCell) -> (RGBColor, &'static str, Type) {
 }
 
 fn legend(report: &Report, matrix: &Matrix) -> Vec<String> {
-    let mut lines: Vec<String> = matrix
-        .columns
-        .iter()
-        .map(|c| format!("{}: {} (tried by {})", c.head, c.check, c.scenario))
-        .collect();
+    let mut lines: Vec<String> =
+        matrix.columns.iter().map(|c| format!("{}: {} (tried by {})", c.head, c.check, c.scenario)).collect();
     lines.push("ok: kept; ✕: convicted, with a witness; –: does not apply; !: not what is known".to_owned());
     if let Some(error) = &report.error {
         lines.push(format!("{}: {error}", words::error_head(report)));
