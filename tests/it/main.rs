@@ -13,6 +13,7 @@ mod lifecycle;
 mod limiters;
 mod matrix;
 mod models;
+mod mutants;
 mod polling;
 mod race;
 mod support;
