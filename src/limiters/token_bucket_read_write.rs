@@ -9,6 +9,8 @@
 use std::sync::Arc;
 
 use super::token_bucket_lua::{self as bucket, capacity, fill_ms};
+use crate::model::algorithms::Algorithm;
+use crate::model::contract::Contract;
 use crate::model::op::{Decision, Source};
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;
@@ -33,9 +35,18 @@ pub static SPEC: Spec = Spec {
     ],
     needs_server: None,
     check: bucket::check,
-    contract: bucket::contract,
+    contract,
     build: |build| Arc::new(ReadWrite { settings: build.settings, store: build.store, clock: build.clock }),
 };
+
+fn contract(settings: &Settings) -> Contract {
+    let (capacity, refill, window) = (capacity(settings), settings.limit, settings.window);
+    Contract {
+        algorithm: Some(Algorithm::TokenBucketKept { capacity, refill, window }),
+        round_trips_at_most: Some(if settings.param("expire") == "yes" { 3 } else { 2 }),
+        ..bucket::contract(settings)
+    }
+}
 
 struct ReadWrite {
     settings: Settings,

@@ -133,6 +133,30 @@ async fn a_server_that_forgot_the_script_gets_it_again_and_counts_on() {
     ground.end().await;
 }
 
+/// A contract that promised more trips than are ever made would clear any number of them.
+#[tokio::test]
+async fn a_decision_takes_the_round_trips_of_the_contract_and_no_more() {
+    let Some(ground) = Ground::start("trips").await else { return };
+    for variant in Variant::all() {
+        let (limiter, key) = (ground.limiter(&variant), format!("trips:{}", variant.label));
+        let promised = variant.contract().round_trips_at_most.unwrap();
+        let mut most = 0;
+        // The second key's scripts are loaded: opened, used up, refused, and asked for too much.
+        for (n, key) in (0..).zip([format!("{key}:load"), format!("{key}:user")]) {
+            for cost in [1, 3, 3, 1, 1, 6] {
+                let call = limiter.acquire(&key, Cost::new(cost).unwrap());
+                let (answer, trace) = as_call(Call::new(0, 0), call).await;
+                answer.unwrap();
+                most = if n == 0 { 0 } else { most.max(trace.trips) };
+            }
+        }
+        // Laravel's repairs of what got lost are promised as well, and nothing got lost here.
+        let unused = if matches!(variant.spec.id, "L16" | "L18") { 3 } else { 0 };
+        assert_eq!(most, promised - unused, "{}", variant.label);
+    }
+    ground.end().await;
+}
+
 #[tokio::test]
 async fn fixed_window_lua_tells_the_wait_that_the_server_counts_down() {
     let Some(mut ground) = Ground::start("wait").await else { return };
