@@ -4,7 +4,9 @@
 //! A profile decides what a caller sees while the store is slow or away, so results name it.
 
 pub mod at_step;
+mod redis_rs;
 pub mod redis_rs_multiplexed;
+mod redis_rs_session;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
