@@ -170,6 +170,18 @@ pub async fn preset_log(
     store.command(expire(settings, key)).await.map(|_| ())
 }
 
+/// What the keys of one application share, up to and including the last `:`, and the rest.
+pub fn shared_prefix(key: &str) -> (&str, &str) {
+    key.split_at(key.rfind(':').map_or(0, |at| at + 1))
+}
+
+/// A key's name under a hash tag of its shared prefix: all names made so lie in one slot. Where there
+/// is no prefix the tag cannot be empty, as an empty one is none.
+pub fn tagged(prefix: &str, rest: &str) -> String {
+    let tag = if prefix.is_empty() { ":" } else { prefix };
+    format!("{{{tag}}}{rest}")
+}
+
 /// Two windows' length, which some keys live for.
 pub fn twice_the_window(settings: &Settings) -> Result<Window, String> {
     Window::from_millis(settings.window.millis() * 2)

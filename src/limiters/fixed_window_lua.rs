@@ -26,7 +26,7 @@ pub static SPEC: Spec = Spec {
     build: |build| Arc::new(FixedWindowLua { settings: build.settings, store: build.store }),
 };
 
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("fixed_window.lua")));
+pub(super) static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("fixed_window.lua")));
 
 fn contract(settings: &Settings) -> Contract {
     Contract {

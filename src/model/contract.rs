@@ -220,6 +220,17 @@ pub struct Contract {
     pub round_trips_at_most: Option<u32>,
 }
 
+impl Contract {
+    /// The longest a caller may be refused before there must be something for it again, in nanoseconds:
+    /// by the bound, by the one over all keys, and by the lockout. `None` if there is no bound.
+    pub fn gives_back_within_ns(&self) -> Option<i64> {
+        let bound = self.bound.gives_back_within_ns()?;
+        let across = self.across_keys.as_ref().and_then(Bound::gives_back_within_ns);
+        let lockout = self.lockout.map(Window::nanos);
+        Some([across, lockout].into_iter().flatten().fold(bound, i64::max))
+    }
+}
+
 /// What the scenario or the user needs, whatever the limiter promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

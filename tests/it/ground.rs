@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rl_lab::backends::{self, journal::Journal};
 use rl_lab::clients::{self, Access};
 use rl_lab::limiters::{self, ALL};
-use rl_lab::model::contract::Contract;
+use rl_lab::model::contract::{Contract, Denials};
 use rl_lab::model::units::{Limit, NodeId, Window};
 use rl_lab::ports::backend::{Backend, BackendOptions, ServerSpec};
 use rl_lab::ports::clock::{self, Clock};
@@ -96,12 +96,13 @@ pub struct Variant {
 
 pub const LIMIT: u64 = 5;
 
-/// No test is slow enough for a bucket to refill under it.
-pub const AN_HOUR_MS: u64 = 3_600_000;
+/// No test is slow enough for a bucket to refill under it, and hardly any meets the edge of a window
+/// that begins at a whole multiple of it.
+pub const FORTY_DAYS_MS: u64 = 40 * 24 * 3_600_000;
 
 impl Variant {
     pub fn new(spec: &'static Spec, limit: u64, params: &[(&str, &str)]) -> Self {
-        Self::within(spec, limit, AN_HOUR_MS, params)
+        Self::within(spec, limit, FORTY_DAYS_MS, params)
     }
 
     pub fn within(spec: &'static Spec, limit: u64, window_ms: u64, params: &[(&str, &str)]) -> Self {
@@ -119,7 +120,7 @@ impl Variant {
 
     /// Every limiter with its defaults, and with every other choice it offers.
     pub fn all() -> Vec<Self> {
-        Self::all_within(LIMIT, AN_HOUR_MS)
+        Self::all_within(LIMIT, FORTY_DAYS_MS)
     }
 
     pub fn all_within(limit: u64, window_ms: u64) -> Vec<Self> {
@@ -147,6 +148,12 @@ impl Variant {
     /// Whether it is known for keys that stay, after a first call of this cost.
     pub fn leaves_keys(&self, cost: u32) -> bool {
         self.settings.param("expire") == "no" || (self.settings.param("ttl") == "first" && cost > 1)
+    }
+
+    /// Whether a refused call is charged. Two forms promise that it is not and are known to break it.
+    pub fn charges_denials(&self) -> bool {
+        let form = self.settings.param("form");
+        matches!(form, "pipeline" | "one-by-one") || self.contract().denials == Denials::Charged
     }
 
     /// Whether calls in the same millisecond count one by one. The one that names its entries after

@@ -13,5 +13,7 @@ mod lifecycle;
 mod limiters;
 mod models;
 mod race;
+mod sessions;
+mod several_keys;
 mod steady;
 mod support;
