@@ -73,7 +73,7 @@ fn backend(name: &str) -> &'static str {
 
 /// Every number of the catalogue, in its order.
 fn catalogue() -> Vec<Value> {
-    let preset = |p: &limiters::Preset| {
+    let alias = |p: &limiters::Alias| {
         json!({
             "name": p.limiter().to_string(),
             "id": p.id,
@@ -84,7 +84,7 @@ fn catalogue() -> Vec<Value> {
         })
     };
     let mut all: Vec<Value> = limiters::ALL.iter().map(|s| limiter(s)).collect();
-    all.extend(limiters::PRESETS.iter().map(preset));
+    all.extend(limiters::ALIASES.iter().map(alias));
     all.sort_by_key(|entry| entry["id"].as_str().unwrap_or_default().to_owned());
     all
 }

@@ -34,6 +34,7 @@ static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("ato
 fn contract(settings: &Settings) -> Contract {
     Contract {
         on_outage: OnOutage::Open,
+        // Of its hint only as much as TTL tells.
         algorithm: common::fixed_window(settings, Denials::Charged),
         round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Charged)

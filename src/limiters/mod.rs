@@ -64,7 +64,7 @@ pub static ALL: &[&Spec] = &[
 
 /// A catalogue number that is a limiter with some of its parameters set.
 #[derive(Debug)]
-pub struct Preset {
+pub struct Alias {
     pub id: &'static str,
     pub of: &'static Spec,
     pub params: &'static [(&'static str, &'static str)],
@@ -73,15 +73,15 @@ pub struct Preset {
 }
 
 /// Numbers that are no limiter of their own.
-pub static PRESETS: &[Preset] = &[Preset {
+pub static ALIASES: &[Alias] = &[Alias {
     id: "L09",
     of: &sliding_log_lua::SPEC,
     params: &[("clock", "server")],
-    summary: "sliding log: as above, by the store's clock",
+    summary: "sliding log: a sorted set of admitted calls by the store's clock, one script",
     known: "exact, whatever the clocks of the app servers say",
 }];
 
-impl Preset {
+impl Alias {
     /// The limiter and its parameters, as a scenario writes them.
     pub fn limiter(&self) -> LimiterRef {
         let params = self.params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -91,21 +91,21 @@ impl Preset {
 
 /// A reference by name or catalogue number as one by name, with the parameters that the number implies.
 pub fn resolve(wanted: &LimiterRef) -> Result<LimiterRef, String> {
-    let Some(preset) = PRESETS.iter().find(|p| p.id.eq_ignore_ascii_case(&wanted.name)) else {
+    let Some(alias) = ALIASES.iter().find(|p| p.id.eq_ignore_ascii_case(&wanted.name)) else {
         return Ok(LimiterRef { name: find(&wanted.name)?.name.to_owned(), params: wanted.params.clone() });
     };
-    let mut limiter = preset.limiter();
+    let mut limiter = alias.limiter();
     for (name, value) in &wanted.params {
         let implied = limiter.params.insert(name.clone(), value.clone());
         if implied.is_some_and(|v| v != *value) {
-            return Err(format!("{} is {}: it leaves no choice of '{name}'", preset.id, preset.limiter()));
+            return Err(format!("{} is {}: it leaves no choice of '{name}'", alias.id, alias.limiter()));
         }
     }
     Ok(limiter)
 }
 
 /// Finds a limiter by name or catalogue number; the error names the nearest one. A number of
-/// [`PRESETS`] is none: [`resolve`] knows them.
+/// [`ALIASES`] is none: [`resolve`] knows them.
 pub fn find(name: &str) -> Result<&'static Spec, String> {
     let found = ALL.iter().find(|s| s.name == name || s.id.eq_ignore_ascii_case(name));
     found.copied().ok_or_else(|| {
@@ -124,7 +124,7 @@ mod tests {
             for b in &ALL[i + 1..] {
                 assert!(a.name != b.name && a.id != b.id, "{} {}", a.name, b.name);
             }
-            assert!(PRESETS.iter().all(|p| p.id != a.id), "{}", a.id);
+            assert!(ALIASES.iter().all(|p| p.id != a.id), "{}", a.id);
         }
     }
 

@@ -211,7 +211,8 @@ pub struct Contract {
     /// A second bound, over all keys of a round together: an address that all users share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub across_keys: Option<Bound>,
-    /// What it decides when nothing runs at the same time, exactly; `None` if no model says so.
+    /// What it decides while its store answers and nothing runs at the same time, exactly: whether a call
+    /// is admitted and what remains, and a hint where it is told. `None` if no model says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
     /// The most round trips a decision takes on a warm connection, with scripts loaded and nothing

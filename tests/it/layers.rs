@@ -2,8 +2,7 @@
 //!
 //! A port may use the types of another port that its own trait speaks of: a limiter is built from
 //! a store and a clock, a workload calls limiters and says for which call the store sends, a topology
-//! asks a backend. These are all, and
-//! they form no circle. `main.rs` and `lib.rs` belong to no floor.
+//! asks a backend. These are all, and they form no circle. `main.rs` and `lib.rs` belong to no floor.
 
 use std::path::{Path, PathBuf};
 

@@ -1,15 +1,16 @@
 //! Conformance: every limiter in the list, one call after the other on a real server, keeps what
 //! its contract says.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rl_lab::clients::at_step::AtStep;
 use rl_lab::model::contract::{Denials, Scope};
 use rl_lab::model::op::{Decision, Outcome};
-use rl_lab::model::units::Cost;
+use rl_lab::model::units::{Cost, Limit};
 use rl_lab::ports::backend::ServerSpec;
 use rl_lab::ports::clock;
-use rl_lab::ports::limiter::Limiter;
+use rl_lab::ports::limiter::{Limiter, Settings};
 use rl_lab::ports::store::{Call, StepAction, StoreError, as_call};
 
 use crate::ground::{Ground, LIMIT, Variant};
@@ -130,6 +131,23 @@ async fn a_server_that_forgot_the_script_gets_it_again_and_counts_on() {
     }
     assert!(tried >= 3, "{tried} scripts");
     ground.end().await;
+}
+
+#[test]
+fn settings_that_cannot_be_kept_exactly_are_refused() {
+    for (name, limit, window, why) in [
+        ("sliding-counter-lua", 1 << 50, "60s", "more than 2^53 parts"),
+        ("sliding-counter-lua", 5, "200d", "twice the window"),
+        ("two-key-bucket", 1 << 50, "60s", "more than 2^53 parts"),
+        ("watch-multi-bucket", 1 << 50, "60s", "more than 2^53 parts"),
+        ("atomic-throttle", 5, "1500ms", "whole seconds"),
+        ("login-guard", 5, "100d", "four times the window"),
+    ] {
+        let spec = rl_lab::limiters::find(name).unwrap();
+        let limit = Limit::new(limit).unwrap();
+        let refusal = Settings::new(spec, limit, window.parse().unwrap(), &BTreeMap::new()).unwrap_err();
+        assert!(refusal.contains(name) && refusal.contains(why), "{refusal}");
+    }
 }
 
 /// A contract that promised more trips than are ever made would clear any number of them.
