@@ -1,6 +1,6 @@
 //! `steady-client-served`: a client that was refused and keeps calling gets in again within the time
 //! in which its limiter must have something to give, one window for most
-//! ([`Bound::gives_back_within_ns`]).
+//! ([`crate::model::contract::Contract::gives_back_within_ns`]).
 //!
 //! A key on which calls of cost 1 are still refused after that, with nothing admitted in between, is
 //! held back by something else than its bound, such as an expiry that refused calls push back.
@@ -29,7 +29,7 @@ impl Checker for SteadyClientServed {
 
     fn judge(&self, cell: &Cell) -> Finding {
         let bound = &cell.header.contract.bound;
-        let Some(within) = bound.gives_back_within_ns() else {
+        let Some(within) = cell.header.contract.gives_back_within_ns() else {
             return Finding::unknown("the limiter promises no bound, so nothing says when it must let go");
         };
         let mut released = 0;

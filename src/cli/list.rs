@@ -43,7 +43,7 @@ fn entries(kind: &str) -> Result<Vec<Value>, String> {
             .into_iter()
             .map(|s| json!({"name": s.name, "summary": s.scenario.title, "shows": s.scenario.shows}))
             .collect(),
-        "limiters" => limiters::ALL.iter().map(|s| limiter(s)).collect(),
+        "limiters" => catalogue(),
         "checks" => checkers::ALL.iter().map(|c| json!({"name": c.name(), "summary": c.proves()})).collect(),
         "workloads" => {
             workloads::ALL.iter().map(|w| json!({"name": w.shape().name(), "summary": w.summary()})).collect()
@@ -69,6 +69,24 @@ fn backend(name: &str) -> &'static str {
         "local" => "redis-server processes on this machine",
         _ => "docker if an engine answers and has an image, else local",
     }
+}
+
+/// Every number of the catalogue, in its order.
+fn catalogue() -> Vec<Value> {
+    let alias = |p: &limiters::Alias| {
+        json!({
+            "name": p.limiter().to_string(),
+            "id": p.id,
+            "summary": p.summary,
+            "sends": p.of.sends,
+            "known": p.known,
+            "params": [],
+        })
+    };
+    let mut all: Vec<Value> = limiters::ALL.iter().map(|s| limiter(s)).collect();
+    all.extend(limiters::ALIASES.iter().map(alias));
+    all.sort_by_key(|entry| entry["id"].as_str().unwrap_or_default().to_owned());
+    all
 }
 
 fn limiter(spec: &crate::ports::limiter::Spec) -> Value {

@@ -13,7 +13,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::Access;
 use crate::ports::BoxFuture;
-use crate::ports::store::{Command, Reply, Script, Store, StoreError, Traffic, current_op};
+use crate::ports::store::{Command, Reply, Script, Session, Store, StoreError, Traffic, current_op};
 
 /// Told what each exchange declared, and the server's refusal if there was one.
 pub type Touched = Arc<dyn Fn(u32, Vec<String>, Option<String>) + Send + Sync>;
@@ -150,12 +150,61 @@ impl Store for DeclaredKeys {
         })
     }
 
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session + '_>, StoreError>> {
+        Box::pin(async move {
+            let inner = self.inner.session().await?;
+            Ok(Box::new(Watched { store: self, inner }) as Box<dyn Session + '_>)
+        })
+    }
+
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.warm_up()
     }
 
     fn traffic(&self) -> Traffic {
         self.inner.traffic()
+    }
+}
+
+/// A session of the same user.
+struct Watched<'a> {
+    store: &'a DeclaredKeys,
+    inner: Box<dyn Session + 'a>,
+}
+
+impl Session for Watched<'_> {
+    fn command(&mut self, command: Command) -> BoxFuture<'_, Result<Reply, StoreError>> {
+        Box::pin(async move {
+            let keys = self.store.keys_of(&command).await;
+            self.store.allow(&keys).await?;
+            let outcome = self.inner.command(command).await;
+            self.store.tell(keys, &outcome);
+            outcome
+        })
+    }
+
+    /// What is sent down one connection goes to one server: its keys belong together.
+    fn pipeline(&mut self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>> {
+        Box::pin(async move {
+            let keys = self.store.keys_of_all(&commands).await;
+            self.store.allow(&keys).await?;
+            let outcome = self.inner.pipeline(commands).await;
+            self.store.tell(keys, &outcome);
+            outcome
+        })
+    }
+
+    fn transaction(
+        &mut self,
+        commands: Vec<Command>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Reply>>, StoreError>> {
+        Box::pin(async move {
+            let keys = self.store.keys_of_all(&commands).await;
+            self.store.allow(&keys).await?;
+            let outcome = self.inner.transaction(commands).await;
+            self.store.tell(keys, &outcome);
+            outcome
+        })
     }
 }
 

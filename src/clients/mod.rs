@@ -6,7 +6,9 @@
 pub mod at_step;
 pub mod declared_keys;
 pub mod far;
+mod redis_rs;
 pub mod redis_rs_multiplexed;
+mod redis_rs_session;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::algorithms::Step;
+use crate::model::algorithms::{Algorithm, Step};
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Scope};
 use crate::model::op::{Decision, Source};
 use crate::model::units::{Cost, Limit, Window};
@@ -27,6 +27,11 @@ pub fn counter_contract(settings: &Settings, denials: Denials) -> Contract {
     }
 }
 
+/// The algorithm of a counter whose window opens with the first hit.
+pub fn fixed_window(settings: &Settings, denials: Denials) -> Option<Algorithm> {
+    Some(Algorithm::FixedWindow { limit: settings.limit, window: settings.window, denials })
+}
+
 /// The contract of a bucket in the store.
 pub fn bucket_contract(settings: &Settings, capacity: Limit, clock: DecidingClock, ttl: Window) -> Contract {
     Contract {
@@ -44,17 +49,20 @@ pub fn bucket_contract(settings: &Settings, capacity: Limit, clock: DecidingCloc
     }
 }
 
-/// A decision from a counter's value after the call was counted.
-pub fn counted(settings: &Settings, count: i64, retry_after: Option<Duration>) -> Decision {
+/// A decision from a counter's value after a call of this cost was counted, and from how long its
+/// window has left.
+pub fn counted(settings: &Settings, cost: Cost, count: i64, left: Option<Duration>) -> Decision {
     let limit = settings.limit.get();
     let count = u64::try_from(count).unwrap_or(0);
     let allowed = count <= limit;
+    // What asks for more than the limit is never admitted, so there is nothing to wait for.
+    let fits = u64::from(cost.get()) <= limit;
     Decision {
         allowed,
         remaining: Some(limit.saturating_sub(count)),
         limit: settings.limit,
-        retry_after: if allowed { None } else { retry_after },
-        reset: retry_after,
+        retry_after: if allowed || !fits { None } else { left },
+        reset: left,
         source: Source::Store,
     }
 }
@@ -160,6 +168,18 @@ pub async fn preset_log(
         store.command(add).await?;
     }
     store.command(expire(settings, key)).await.map(|_| ())
+}
+
+/// What the keys of one application share, up to and including the last `:`, and the rest.
+pub fn shared_prefix(key: &str) -> (&str, &str) {
+    key.split_at(key.rfind(':').map_or(0, |at| at + 1))
+}
+
+/// A key's name under a hash tag of its shared prefix: all names made so lie in one slot. Where there
+/// is no prefix the tag cannot be empty, as an empty one is none.
+pub fn tagged(prefix: &str, rest: &str) -> String {
+    let tag = if prefix.is_empty() { ":" } else { prefix };
+    format!("{{{tag}}}{rest}")
 }
 
 /// Two windows' length, which some keys live for.

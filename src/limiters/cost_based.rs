@@ -7,7 +7,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::common;
-use crate::model::contract::Denials;
+use crate::model::contract::{Contract, Denials};
 use crate::model::op::Decision;
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;
@@ -28,11 +28,21 @@ pub static SPEC: Spec = Spec {
     }],
     needs_server: None,
     check: takes_all,
-    contract: |settings| common::counter_contract(settings, Denials::Free),
+    contract,
     build: |build| Arc::new(CostBased { settings: build.settings, store: build.store }),
 };
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("cost_based.lua")));
+
+fn contract(settings: &Settings) -> Contract {
+    let ends = settings.param("ttl") == "missing";
+    Contract {
+        // With ttl=first a window may never end.
+        algorithm: if ends { common::fixed_window(settings, Denials::Free) } else { None },
+        round_trips_at_most: Some(1),
+        ..common::counter_contract(settings, Denials::Free)
+    }
+}
 
 struct CostBased {
     settings: Settings,

@@ -26,10 +26,14 @@ pub static SPEC: Spec = Spec {
     build: |build| Arc::new(FixedWindowLua { settings: build.settings, store: build.store }),
 };
 
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("fixed_window.lua")));
+pub(super) static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("fixed_window.lua")));
 
 fn contract(settings: &Settings) -> Contract {
-    common::counter_contract(settings, Denials::Charged)
+    Contract {
+        algorithm: common::fixed_window(settings, Denials::Charged),
+        round_trips_at_most: Some(1),
+        ..common::counter_contract(settings, Denials::Charged)
+    }
 }
 
 struct FixedWindowLua {
@@ -44,7 +48,7 @@ impl FixedWindowLua {
         let count = reply[0].expect_int()?;
         // PTTL rounds down; the window ends within the millisecond after it.
         let left = u64::try_from(reply[1].expect_int()?).ok().map(|ms| Duration::from_millis(ms + 1));
-        Ok(common::counted(&self.settings, count, left))
+        Ok(common::counted(&self.settings, cost, count, left))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::common;
+use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials};
 use crate::model::op::Decision;
 use crate::model::units::Cost;
@@ -34,9 +35,12 @@ pub static SPEC: Spec = Spec {
 };
 
 fn contract(settings: &Settings) -> Contract {
+    let (limit, window) = (settings.limit, settings.window);
     Contract {
-        bound: Bound::AlignedWindow { limit: settings.limit, window: settings.window },
+        bound: Bound::AlignedWindow { limit, window },
         clock: DecidingClock::App,
+        algorithm: Some(Algorithm::AlignedWindow { limit, window, denials: Denials::Charged }),
+        round_trips_at_most: Some(if settings.param("trips") == "one" { 1 } else { 2 }),
         ..common::counter_contract(settings, Denials::Charged)
     }
 }
@@ -67,7 +71,7 @@ impl Numbered {
             }
             count
         };
-        Ok(common::counted(&self.settings, count, Some(Duration::from_millis(left))))
+        Ok(common::counted(&self.settings, cost, count, Some(Duration::from_millis(left))))
     }
 }
 

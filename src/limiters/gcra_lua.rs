@@ -7,7 +7,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::common;
-use crate::model::algorithms::gcra::interval_us;
+use crate::model::algorithms::{Algorithm, gcra::interval_us};
 use crate::model::contract::{Contract, DecidingClock};
 use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit, Window};
@@ -63,7 +63,12 @@ fn check(settings: &Settings) -> Result<(), String> {
 fn contract(settings: &Settings) -> Contract {
     let kept = depth_ms(settings).saturating_add(common::kept_for_the_late_ms(settings));
     let ttl = Window::from_millis(kept).unwrap_or(settings.window);
-    common::bucket_contract(settings, burst(settings), common::clock(settings), ttl)
+    let (burst, limit, window) = (burst(settings), settings.limit, settings.window);
+    Contract {
+        algorithm: Some(Algorithm::Gcra { burst, limit, window }),
+        round_trips_at_most: Some(1),
+        ..common::bucket_contract(settings, burst, common::clock(settings), ttl)
+    }
 }
 
 struct GcraLua {

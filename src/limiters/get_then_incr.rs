@@ -33,7 +33,13 @@ pub static SPEC: Spec = Spec {
 };
 
 fn contract(settings: &Settings) -> Contract {
-    common::counter_contract(settings, Denials::Free)
+    let expires = settings.param("expire") == "yes";
+    Contract {
+        // A window that never ends is no window.
+        algorithm: if expires { common::fixed_window(settings, Denials::Free) } else { None },
+        round_trips_at_most: Some(if expires { 3 } else { 2 }),
+        ..common::counter_contract(settings, Denials::Free)
+    }
 }
 
 struct GetThenIncr {

@@ -46,7 +46,7 @@ fn contract(settings: &Settings) -> Contract {
         key_ttl_at_most: None,
         lockout: None,
         across_keys: None,
-        algorithm: None,
+        algorithm: common::fixed_window(settings, Denials::Charged),
         round_trips_at_most: Some(0),
     }
 }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::common;
-use crate::model::contract::Denials;
+use crate::model::contract::{Contract, Denials};
 use crate::model::op::Decision;
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;
@@ -31,9 +31,14 @@ pub static SPEC: Spec = Spec {
     }],
     needs_server: None,
     check: takes_all,
-    contract: |settings| common::counter_contract(settings, Denials::Charged),
+    contract,
     build: |build| Arc::new(IncrExpirePipeline { settings: build.settings, store: build.store }),
 };
+
+/// No algorithm: its window is pushed on by every call, which no fixed window's is.
+fn contract(settings: &Settings) -> Contract {
+    Contract { round_trips_at_most: Some(1), ..common::counter_contract(settings, Denials::Charged) }
+}
 
 struct IncrExpirePipeline {
     settings: Settings,
@@ -48,7 +53,7 @@ impl IncrExpirePipeline {
         } else {
             self.store.pipeline(commands).await?
         };
-        Ok(common::counted(&self.settings, common::first_int(&replies)?, None))
+        Ok(common::counted(&self.settings, cost, common::first_int(&replies)?, None))
     }
 }
 

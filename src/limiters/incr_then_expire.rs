@@ -27,7 +27,11 @@ pub static SPEC: Spec = Spec {
 };
 
 fn contract(settings: &Settings) -> Contract {
-    common::counter_contract(settings, Denials::Charged)
+    Contract {
+        algorithm: common::fixed_window(settings, Denials::Charged),
+        round_trips_at_most: Some(2),
+        ..common::counter_contract(settings, Denials::Charged)
+    }
 }
 
 struct IncrThenExpire {
@@ -41,7 +45,7 @@ impl IncrThenExpire {
         if count == i64::from(cost.get()) {
             self.store.command(common::expire(&self.settings, key)).await?;
         }
-        Ok(common::counted(&self.settings, count, None))
+        Ok(common::counted(&self.settings, cost, count, None))
     }
 }
 

@@ -70,8 +70,14 @@ static ADD: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
+/// No algorithm: the timer and the counter have an expiry each, a little apart, and a call that comes
+/// between the two renews one of them only.
 fn contract(settings: &Settings) -> Contract {
-    common::counter_contract(settings, Denials::Free)
+    Contract {
+        // GET, EXISTS, DEL of a counter without a timer; two adds, INCRBY, SETEX of a lost expiry.
+        round_trips_at_most: Some(7),
+        ..common::counter_contract(settings, Denials::Free)
+    }
 }
 
 struct Laravel {
@@ -90,17 +96,19 @@ impl Laravel {
         Ok(self.store.command(Command::new("GET").arg(key)).await?.int().unwrap_or(0))
     }
 
-    async fn too_many(&self, key: &str, cost: Cost) -> Result<bool, StoreError> {
-        let seen = self.attempts(key).await?;
-        if seen.saturating_add(i64::from(cost.get())) <= self.settings.limit.get() as i64 {
-            return Ok(false);
+    /// The calls that are left, if they are too few for this one.
+    async fn too_few(&self, key: &str, cost: Cost) -> Result<Option<u64>, StoreError> {
+        let (limit, cost) = (self.settings.limit.get(), u64::from(cost.get()));
+        let seen = u64::try_from(self.attempts(key).await?).unwrap_or(0);
+        if seen.saturating_add(cost) <= limit {
+            return Ok(None);
         }
         let timer = self.store.command(Command::new("EXISTS").arg(timer(key))).await?.expect_int()?;
         if timer == 1 {
-            return Ok(true);
+            return Ok(Some(limit.saturating_sub(seen)));
         }
         self.store.command(Command::new("DEL").arg(key)).await?;
-        Ok(u64::from(cost.get()) > self.settings.limit.get())
+        Ok((cost > limit).then_some(limit))
     }
 
     async fn add(&self, key: &str, value: i64) -> Result<bool, StoreError> {
@@ -130,8 +138,8 @@ impl Laravel {
             reset: None,
             source: Source::Store,
         };
-        if self.too_many(key, cost).await? {
-            return Ok(decision(false, 0));
+        if let Some(left) = self.too_few(key, cost).await? {
+            return Ok(decision(false, left));
         }
         if !self.work.is_zero() {
             self.clock.sleep(self.work).await;

@@ -8,6 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::common;
+use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Contract, DecidingClock, Denials};
 use crate::model::op::{Decision, Source};
 use crate::model::units::Cost;
@@ -41,6 +42,8 @@ fn contract(settings: &Settings) -> Contract {
         clock: DecidingClock::App,
         clock_resolution_ms: 1000,
         key_ttl_at_most: common::twice_the_window(settings).ok(),
+        algorithm: Some(Algorithm::LaravelWindow { limit: settings.limit, window: settings.window }),
+        round_trips_at_most: Some(2),
         ..common::counter_contract(settings, Denials::Free)
     }
 }

@@ -1,6 +1,7 @@
 //! The limiters, one file each with its script beside it. A new one is a file and its line in
 //! [`ALL`]; `rl-lab list`, the help, the README's table and the conformance tests read it.
 
+pub mod atomic_throttle;
 mod common;
 pub mod cost_based;
 pub mod fixed_window_lua;
@@ -13,7 +14,10 @@ pub mod incr_then_expire;
 pub mod laravel;
 pub mod laravel_throttle_redis;
 pub mod leaky_bucket_lua;
+pub mod login_guard;
 pub mod multi_incr_expire_nx;
+pub mod multi_limit;
+pub mod quota_by_period;
 pub mod set_nx_then_incr;
 pub mod sliding_counter_lua;
 pub mod sliding_log_lua;
@@ -21,8 +25,11 @@ pub mod sliding_log_pipeline;
 pub mod sliding_log_time_argv;
 pub mod token_bucket_lua;
 pub mod token_bucket_read_write;
+pub mod two_key_bucket;
+pub mod watch_multi_bucket;
 
 use crate::model::names;
+use crate::model::scenario::LimiterRef;
 use crate::ports::limiter::Spec;
 
 /// Every limiter, in the order of the catalogue.
@@ -44,12 +51,61 @@ pub static ALL: &[&Spec] = &[
     &laravel::THROTTLE,
     &laravel_throttle_redis::SPEC,
     &laravel::ATTEMPT,
+    &atomic_throttle::SPEC,
     &in_memory::SPEC,
+    &multi_limit::SPEC,
     &cost_based::SPEC,
+    &login_guard::SPEC,
+    &quota_by_period::SPEC,
+    &watch_multi_bucket::SPEC,
     &sliding_log_time_argv::SPEC,
+    &two_key_bucket::SPEC,
 ];
 
-/// Finds a limiter by name or catalogue number; the error names the nearest one.
+/// A catalogue number that is a limiter with some of its parameters set.
+#[derive(Debug)]
+pub struct Alias {
+    pub id: &'static str,
+    pub of: &'static Spec,
+    pub params: &'static [(&'static str, &'static str)],
+    pub summary: &'static str,
+    pub known: &'static str,
+}
+
+/// Numbers that are no limiter of their own.
+pub static ALIASES: &[Alias] = &[Alias {
+    id: "L09",
+    of: &sliding_log_lua::SPEC,
+    params: &[("clock", "server")],
+    summary: "sliding log: a sorted set of admitted calls by the store's clock, one script",
+    known: "exact, whatever the clocks of the app servers say",
+}];
+
+impl Alias {
+    /// The limiter and its parameters, as a scenario writes them.
+    pub fn limiter(&self) -> LimiterRef {
+        let params = self.params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        LimiterRef { name: self.of.name.to_owned(), params: params.collect() }
+    }
+}
+
+/// A reference by name or catalogue number as one by name, with the parameters that the number implies.
+pub fn resolve(wanted: &LimiterRef) -> Result<LimiterRef, String> {
+    let Some(alias) = ALIASES.iter().find(|p| p.id.eq_ignore_ascii_case(&wanted.name)) else {
+        return Ok(LimiterRef { name: find(&wanted.name)?.name.to_owned(), params: wanted.params.clone() });
+    };
+    let mut limiter = alias.limiter();
+    for (name, value) in &wanted.params {
+        let implied = limiter.params.insert(name.clone(), value.clone());
+        if implied.is_some_and(|v| v != *value) {
+            return Err(format!("{} is {}: it leaves no choice of '{name}'", alias.id, alias.limiter()));
+        }
+    }
+    Ok(limiter)
+}
+
+/// Finds a limiter by name or catalogue number; the error names the nearest one. A number of
+/// [`ALIASES`] is none: [`resolve`] knows them.
 pub fn find(name: &str) -> Result<&'static Spec, String> {
     let found = ALL.iter().find(|s| s.name == name || s.id.eq_ignore_ascii_case(name));
     found.copied().ok_or_else(|| {
@@ -68,7 +124,23 @@ mod tests {
             for b in &ALL[i + 1..] {
                 assert!(a.name != b.name && a.id != b.id, "{} {}", a.name, b.name);
             }
+            assert!(ALIASES.iter().all(|p| p.id != a.id), "{}", a.id);
         }
+    }
+
+    #[test]
+    fn limiters_stand_in_the_order_of_the_catalogue() {
+        assert!(ALL.is_sorted_by_key(|s| s.id));
+    }
+
+    #[test]
+    fn a_number_may_be_a_limiter_with_parameters() {
+        let resolved = |text: &str| resolve(&text.parse().unwrap()).map(|l| l.to_string());
+        assert_eq!(resolved("L09").unwrap(), "sliding-log-lua:clock=server");
+        assert_eq!(resolved("l09:clock=server").unwrap(), "sliding-log-lua:clock=server");
+        assert_eq!(resolved("L12:burst=3").unwrap(), "gcra-lua:burst=3");
+        assert!(resolved("L09:clock=app").unwrap_err().contains("leaves no choice of 'clock'"));
+        assert!(resolved("L99").is_err());
     }
 
     #[test]

@@ -27,7 +27,11 @@ pub static SPEC: Spec = Spec {
 };
 
 fn contract(settings: &Settings) -> Contract {
-    common::counter_contract(settings, Denials::Charged)
+    Contract {
+        algorithm: common::fixed_window(settings, Denials::Charged),
+        round_trips_at_most: Some(1),
+        ..common::counter_contract(settings, Denials::Charged)
+    }
 }
 
 struct MultiIncrExpireNx {
@@ -41,7 +45,7 @@ impl MultiIncrExpireNx {
         let replies = self.store.transaction(commands).await?;
         let count =
             replies.first().ok_or_else(|| StoreError::Unexpected("EXEC without replies".to_owned()))?;
-        Ok(common::counted(&self.settings, count.expect_int()?, None))
+        Ok(common::counted(&self.settings, cost, count.expect_int()?, None))
     }
 }
 

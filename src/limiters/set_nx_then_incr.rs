@@ -27,7 +27,11 @@ pub static SPEC: Spec = Spec {
 };
 
 fn contract(settings: &Settings) -> Contract {
-    common::counter_contract(settings, Denials::Charged)
+    Contract {
+        algorithm: common::fixed_window(settings, Denials::Charged),
+        round_trips_at_most: Some(2),
+        ..common::counter_contract(settings, Denials::Charged)
+    }
 }
 
 struct SetNxThenIncr {
@@ -40,7 +44,7 @@ impl SetNxThenIncr {
         let ms = self.settings.window.millis();
         self.store.command(Command::new("SET").arg(key).arg(0).arg("PX").arg(ms).arg("NX")).await?;
         let count = self.store.command(common::incr(key, cost)).await?.expect_int()?;
-        Ok(common::counted(&self.settings, count, None))
+        Ok(common::counted(&self.settings, cost, count, None))
     }
 }
 

@@ -10,9 +10,10 @@
 use std::sync::{Arc, LazyLock};
 
 use super::common;
+use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials};
 use crate::model::op::Decision;
-use crate::model::units::{Cost, Window};
+use crate::model::units::{Cost, Limit, Window};
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec};
@@ -31,7 +32,7 @@ pub static SPEC: Spec = Spec {
         help: "whether the script builds the names of its counters or is given them",
     }],
     needs_server: None,
-    check: |settings| common::twice_the_window(settings).map(|_| ()),
+    check,
     contract,
     build: |build| {
         Arc::new(SlidingCounter { settings: build.settings, store: build.store, clock: build.clock })
@@ -40,12 +41,27 @@ pub static SPEC: Spec = Spec {
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sliding_counter.lua")));
 
+fn check(settings: &Settings) -> Result<(), String> {
+    // Two windows and the call itself, each up to the limit, are added up.
+    let parts = 3 * u128::from(settings.limit.get()) * u128::from(settings.window.millis());
+    if parts > u128::from(Limit::MAX) {
+        return Err(format!(
+            "{} over {} needs more than 2^53 parts, which a script cannot count exactly",
+            settings.limit, settings.window
+        ));
+    }
+    common::twice_the_window(settings).map(|_| ())
+}
+
 fn contract(settings: &Settings) -> Contract {
     let ttl: Option<Window> = common::twice_the_window(settings).ok();
+    let (limit, window) = (settings.limit, settings.window);
     Contract {
-        bound: Bound::WeightedTwoWindow { limit: settings.limit, window: settings.window },
+        bound: Bound::WeightedTwoWindow { limit, window },
         clock: DecidingClock::App,
         key_ttl_at_most: ttl,
+        algorithm: Some(Algorithm::SlidingCounter { limit, window }),
+        round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Free)
     }
 }

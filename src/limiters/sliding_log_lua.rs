@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use super::common;
+use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials};
 use crate::model::op::Decision;
 use crate::model::units::{Cost, NodeId};
@@ -41,9 +42,12 @@ pub static SPEC: Spec = Spec {
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sliding_log.lua")));
 
 fn contract(settings: &Settings) -> Contract {
+    let (limit, window) = (settings.limit, settings.window);
     Contract {
-        bound: Bound::SlidingWindow { limit: settings.limit, window: settings.window },
+        bound: Bound::SlidingWindow { limit, window },
         clock: common::clock(settings),
+        algorithm: Some(Algorithm::SlidingLog { limit, window, denials: Denials::Free }),
+        round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Free)
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::common;
+use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials};
 use crate::model::op::Decision;
 use crate::model::units::{Cost, NodeId};
@@ -38,9 +39,12 @@ pub static SPEC: Spec = Spec {
 };
 
 fn contract(settings: &Settings) -> Contract {
+    let (limit, window) = (settings.limit, settings.window);
     Contract {
-        bound: Bound::SlidingWindow { limit: settings.limit, window: settings.window },
+        bound: Bound::SlidingWindow { limit, window },
         clock: DecidingClock::App,
+        algorithm: Some(Algorithm::SlidingLog { limit, window, denials: Denials::Charged }),
+        round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Charged)
     }
 }
@@ -70,7 +74,7 @@ impl LogPipeline {
         ];
         let replies = self.store.pipeline(commands).await?;
         let count = replies.get(2).ok_or_else(|| StoreError::Unexpected("too few replies".to_owned()))?;
-        Ok(common::counted(&self.settings, count.expect_int()?, None))
+        Ok(common::counted(&self.settings, cost, count.expect_int()?, None))
     }
 }
 

@@ -30,10 +30,12 @@ pub static SPEC: Spec = Spec {
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sliding_log_time_argv.lua")));
 
+/// No algorithm: what collapses depends on which calls read the same millisecond.
 fn contract(settings: &Settings) -> Contract {
     Contract {
         bound: Bound::SlidingWindow { limit: settings.limit, window: settings.window },
         clock: DecidingClock::Server,
+        round_trips_at_most: Some(2),
         ..common::counter_contract(settings, Denials::Free)
     }
 }

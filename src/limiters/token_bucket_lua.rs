@@ -7,6 +7,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::common;
+use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Contract, DecidingClock};
 use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit, Window};
@@ -64,7 +65,12 @@ fn fill_window(settings: &Settings) -> Result<Window, String> {
 
 pub(super) fn contract(settings: &Settings) -> Contract {
     let ttl = fill_window(settings).unwrap_or(settings.window);
-    common::bucket_contract(settings, capacity(settings), common::clock(settings), ttl)
+    let (capacity, refill, window) = (capacity(settings), settings.limit, settings.window);
+    Contract {
+        algorithm: Some(Algorithm::TokenBucket { capacity, refill, window }),
+        round_trips_at_most: Some(1),
+        ..common::bucket_contract(settings, capacity, common::clock(settings), ttl)
+    }
 }
 
 /// A bucket kept by a script that takes `{capacity, refill, window, cost, now, kept}` and answers

@@ -7,14 +7,17 @@
 //! The source's form sets no expiry (`expire=no`): every key it ever saw stays.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::token_bucket_lua::{self as bucket, capacity, fill_ms};
+use crate::model::algorithms::Algorithm;
+use crate::model::contract::Contract;
 use crate::model::op::{Decision, Source};
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec};
-use crate::ports::store::{Command, Store, StoreError};
+use crate::ports::store::{Command, Reply, Store, StoreError};
 
 pub static SPEC: Spec = Spec {
     id: "L14",
@@ -33,9 +36,18 @@ pub static SPEC: Spec = Spec {
     ],
     needs_server: None,
     check: bucket::check,
-    contract: bucket::contract,
+    contract,
     build: |build| Arc::new(ReadWrite { settings: build.settings, store: build.store, clock: build.clock }),
 };
+
+fn contract(settings: &Settings) -> Contract {
+    let (capacity, refill, window) = (capacity(settings), settings.limit, settings.window);
+    Contract {
+        algorithm: Some(Algorithm::TokenBucketKept { capacity, refill, window }),
+        round_trips_at_most: Some(if settings.param("expire") == "yes" { 3 } else { 2 }),
+        ..bucket::contract(settings)
+    }
+}
 
 struct ReadWrite {
     settings: Settings,
@@ -43,39 +55,81 @@ struct ReadWrite {
     clock: Arc<dyn Clock>,
 }
 
-impl ReadWrite {
-    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
-        let s = &self.settings;
-        let part = s.window.millis() as i64;
-        let refill = s.limit.get() as i64;
-        let full = capacity(s).get() as i64 * part;
-        let read = self.store.command(Command::new("HMGET").arg(key).arg("parts").arg("at")).await?;
-        let state = read.expect_list(2)?;
-        let now = self.clock.wall_us() / 1000;
+/// Reads the state that [`Bucket::of`] understands.
+pub(super) fn read(key: &str) -> Command {
+    Command::new("HMGET").arg(key).arg("parts").arg("at")
+}
+
+/// A bucket as a hash holds it, in parts of which a call takes one window's length in ms and of which
+/// a millisecond brings as many as the limit.
+pub(super) struct Bucket {
+    parts: i64,
+    /// The time in ms up to which it is filled.
+    at: i64,
+}
+
+impl Bucket {
+    /// What HMGET read, refilled up to `now`. A clock that goes backwards refills nothing.
+    pub(super) fn of(settings: &Settings, state: Reply, now: i64) -> Result<Self, StoreError> {
+        let state = state.expect_list(2)?;
         let at = state[1].int().unwrap_or(now);
-        let gained = (now - at).max(0).saturating_mul(refill);
-        let mut parts = full.min(state[0].int().unwrap_or(full).saturating_add(gained));
-        let wanted = i64::from(cost.get()).saturating_mul(part);
-        let allowed = parts >= wanted;
-        let mut wait = None;
-        if allowed {
-            parts -= wanted;
-            self.write(key, parts, now.max(at)).await?;
-        } else if wanted <= full {
-            wait = Some(std::time::Duration::from_millis(((wanted - parts) as u64).div_ceil(refill as u64)));
-        }
-        Ok(Decision {
-            allowed,
-            remaining: Some((parts / part) as u64),
-            limit: s.limit,
-            retry_after: wait,
-            reset: None,
-            source: Source::Store,
-        })
+        let gained = (now - at).max(0).saturating_mul(settings.limit.get() as i64);
+        let full = Self::full(settings);
+        let parts = full.min(state[0].int().unwrap_or(full).saturating_add(gained));
+        Ok(Self { parts, at: now.max(at) })
     }
 
-    async fn write(&self, key: &str, parts: i64, at: i64) -> Result<(), StoreError> {
-        self.store.command(Command::new("HSET").arg(key).arg("parts").arg(parts).arg("at").arg(at)).await?;
+    /// What `used` calls made just now have left of a full one.
+    pub(super) fn after(settings: &Settings, used: u64, now: i64) -> Self {
+        let left = capacity(settings).get().saturating_sub(used);
+        Self { parts: left as i64 * Self::part(settings), at: now }
+    }
+
+    fn part(settings: &Settings) -> i64 {
+        settings.window.millis() as i64
+    }
+
+    fn full(settings: &Settings) -> i64 {
+        capacity(settings).get() as i64 * Self::part(settings)
+    }
+
+    /// The decision and, if the call is admitted, the bucket to write back.
+    pub(super) fn take(&self, settings: &Settings, cost: Cost) -> (Decision, Option<Self>) {
+        let part = Self::part(settings);
+        let wanted = i64::from(cost.get()).saturating_mul(part);
+        let allowed = self.parts >= wanted;
+        let parts = if allowed { self.parts - wanted } else { self.parts };
+        let fits = wanted <= Self::full(settings);
+        let wait = || ((wanted - parts) as u64).div_ceil(settings.limit.get());
+        let decision = Decision {
+            allowed,
+            remaining: Some((parts / part) as u64),
+            limit: settings.limit,
+            retry_after: (!allowed && fits).then(|| Duration::from_millis(wait())),
+            reset: None,
+            source: Source::Store,
+        };
+        (decision, allowed.then_some(Self { parts, at: self.at }))
+    }
+
+    pub(super) fn write(&self, key: &str) -> Command {
+        Command::new("HSET").arg(key).arg("parts").arg(self.parts).arg("at").arg(self.at)
+    }
+}
+
+impl ReadWrite {
+    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
+        let state = self.store.command(read(key)).await?;
+        let bucket = Bucket::of(&self.settings, state, self.clock.wall_us() / 1000)?;
+        let (decision, after) = bucket.take(&self.settings, cost);
+        if let Some(after) = after {
+            self.write(key, &after).await?;
+        }
+        Ok(decision)
+    }
+
+    async fn write(&self, key: &str, bucket: &Bucket) -> Result<(), StoreError> {
+        self.store.command(bucket.write(key)).await?;
         if self.settings.param("expire") == "yes" {
             let ttl = Command::new("PEXPIRE").arg(key).arg(fill_ms(&self.settings));
             self.store.command(ttl).await?;
@@ -90,8 +144,7 @@ impl Limiter for ReadWrite {
     }
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        let left = capacity(&self.settings).get().saturating_sub(used);
-        let parts = left as i64 * self.settings.window.millis() as i64;
-        Box::pin(self.write(key, parts, self.clock.wall_us() / 1000))
+        let bucket = Bucket::after(&self.settings, used, self.clock.wall_us() / 1000);
+        Box::pin(async move { self.write(key, &bucket).await })
     }
 }

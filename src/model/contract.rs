@@ -211,13 +211,25 @@ pub struct Contract {
     /// A second bound, over all keys of a round together: an address that all users share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub across_keys: Option<Bound>,
-    /// What it decides when nothing runs at the same time, exactly; `None` if no model says so.
+    /// What it decides while its store answers and nothing runs at the same time, exactly: whether a call
+    /// is admitted and what remains, and a hint where it is told. `None` if no model says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
     /// The most round trips a decision takes on a warm connection, with scripts loaded and nothing
     /// to retry; `None` if there is no such number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_at_most: Option<u32>,
+}
+
+impl Contract {
+    /// The longest a caller may be refused before there must be something for it again, in nanoseconds:
+    /// by the bound, by the one over all keys, and by the lockout. `None` if there is no bound.
+    pub fn gives_back_within_ns(&self) -> Option<i64> {
+        let bound = self.bound.gives_back_within_ns()?;
+        let across = self.across_keys.as_ref().and_then(Bound::gives_back_within_ns);
+        let lockout = self.lockout.map(Window::nanos);
+        Some([across, lockout].into_iter().flatten().fold(bound, i64::max))
+    }
 }
 
 /// What the scenario or the user needs, whatever the limiter promises.

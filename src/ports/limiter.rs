@@ -15,7 +15,8 @@ use crate::model::units::{Cost, Limit, NodeId, Window, parse_millis};
 ///
 /// Built fresh per node and round. Many calls may be open at the same time. It tells the truth
 /// about what it does not know: an error from the store is handed on, never turned into a
-/// decision (that is a policy's work).
+/// decision (that is a policy's work), unless that is its algorithm: then its contract says so, and
+/// the decision's source.
 pub trait Limiter: Send + Sync {
     /// Decides one call.
     fn acquire<'a>(&'a self, key: &'a str, cost: Cost) -> BoxFuture<'a, Result<Decision, StoreError>>;
@@ -87,9 +88,9 @@ pub struct Param {
 #[derive(Debug)]
 pub enum ParamKind {
     OneOf(&'static [&'static str]),
-    /// A whole number from 1; an empty default means "as the limit".
+    /// A whole number from 1; an empty default means one that follows from the limit.
     Count,
-    /// A span of time, such as `200ms` or `0s`.
+    /// A span of time, such as `200ms` or `0s`; an empty default means one that follows from the window.
     Span,
 }
 
@@ -113,7 +114,9 @@ impl Settings {
             let value = given.get(p.name).cloned().unwrap_or_else(|| p.default.to_owned());
             let fine = match p.kind {
                 ParamKind::OneOf(values) => values.contains(&value.as_str()),
-                ParamKind::Span => parse_millis(&value, p.name).is_ok(),
+                ParamKind::Span => {
+                    (value.is_empty() && p.default.is_empty()) || parse_millis(&value, p.name).is_ok()
+                }
                 ParamKind::Count => {
                     (value.is_empty() && p.default.is_empty()) || value.parse::<Limit>().is_ok()
                 }
@@ -138,14 +141,30 @@ impl Settings {
         self.params.get(name).map_or("", String::as_str)
     }
 
+    /// A [`ParamKind::Span`], unless it was left empty.
+    pub fn span_if_given(&self, name: &str) -> Option<std::time::Duration> {
+        parse_millis(self.param(name), name).ok().map(std::time::Duration::from_millis)
+    }
+
     /// A [`ParamKind::Span`].
     pub fn span(&self, name: &str) -> std::time::Duration {
         std::time::Duration::from_millis(parse_millis(self.param(name), name).unwrap_or(0))
     }
 
+    /// A [`ParamKind::Count`] that has a default of its own.
+    pub fn count(&self, name: &str) -> Limit {
+        self.param(name).parse().expect("checked when the settings were made")
+    }
+
     /// A [`ParamKind::Count`], or the limit where it was left empty.
     pub fn count_or_limit(&self, name: &str) -> Limit {
         self.param(name).parse().unwrap_or(self.limit)
+    }
+
+    /// A [`ParamKind::Count`], or so many times the limit where it was left empty.
+    pub fn count_or_times(&self, name: &str, times: u64) -> Limit {
+        let most = || Limit::new(self.limit.get().saturating_mul(times).min(Limit::MAX));
+        self.param(name).parse().or_else(|_| most()).unwrap_or(self.limit)
     }
 }
 

@@ -128,11 +128,35 @@ pub trait Store: Send + Sync {
         args: Vec<String>,
     ) -> BoxFuture<'a, Result<Reply, StoreError>>;
 
-    /// Connects whatever is not connected yet.
+    /// A connection for this call alone, until it is dropped. A node has as many as it has
+    /// connections for commands, apart from those; who finds none free waits for one.
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session + '_>, StoreError>>;
+
+    /// Connects whatever is not connected yet; sessions connect when they are first opened.
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// What was sent so far.
     fn traffic(&self) -> Traffic;
+}
+
+/// A connection that nobody else sends on: WATCH is a state of the connection, and on a shared one it
+/// would watch for whoever comes next. Each exchange is counted and is a step, as on the store.
+///
+/// Dropping it gives the connection back, or throws it away if keys are still watched on it or an
+/// answer is outstanding.
+pub trait Session: Send {
+    /// One command, one round trip.
+    fn command(&mut self, command: Command) -> BoxFuture<'_, Result<Reply, StoreError>>;
+
+    /// Several commands in one round trip, each applied by itself.
+    fn pipeline(&mut self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>>;
+
+    /// MULTI, the commands, EXEC: one round trip. `None` if a watched key was touched since: then
+    /// nothing was applied. Either way nothing is watched any more.
+    fn transaction(
+        &mut self,
+        commands: Vec<Command>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Reply>>, StoreError>>;
 }
 
 /// Counted by the store, not by the limiter.
@@ -210,14 +234,19 @@ pub fn note_clock(us: i64) {
     let _ = CALL.try_with(|c| c.clock.set((c.clock.get().0 + 1, us)));
 }
 
-/// The next step of the current call: op, lane and the step's number from 1. Outside a call
-/// (presets, probes) everything is 0.
-pub fn next_step() -> (u32, u32, u32) {
+/// The next step of the current call: op and the step's number from 1. Outside a call (presets,
+/// probes) both are 0.
+pub fn next_step() -> (u32, u32) {
     CALL.try_with(|c| {
         c.steps.set(c.steps.get() + 1);
-        (c.op, c.lane, c.steps.get())
+        (c.op, c.steps.get())
     })
-    .unwrap_or((0, 0, 0))
+    .unwrap_or((0, 0))
+}
+
+/// The lane of the current call: which of its node's connections serves it.
+pub fn lane() -> u32 {
+    CALL.try_with(|c| c.lane).unwrap_or(0)
 }
 
 /// The op that the current call is; 0 outside a call.

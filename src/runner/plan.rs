@@ -1,5 +1,6 @@
 //! From a scenario and the user's changes to the cells that will run.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use crate::checkers;
@@ -76,12 +77,13 @@ impl CellPlan {
 /// Applies the changes and looks every name up. The error is the user's to mend.
 pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, String> {
     known(&named)?;
-    let mut scenario = named.scenario.clone();
+    let written = by_name(&named.scenario)?;
+    let mut scenario = written.clone();
     changes.apply(&mut scenario);
     scenario.workload.validate()?;
     scenario.preset_fits()?;
     // The choice of limiters is not a change of the experiment: expectations still hold.
-    let changed = scenario != named.scenario;
+    let changed = scenario != written;
     let as_written = !changed && !changes.strict;
     let mut cells = Vec::new();
     let varied = varied(&scenario, changes)?;
@@ -142,6 +144,18 @@ fn terms(changed: bool, strict: bool, cells: &[CellPlan]) -> String {
     }
 }
 
+/// The scenario with every limiter under its name, whichever way it was written.
+fn by_name(written: &Scenario) -> Result<Scenario, String> {
+    let mut scenario = written.clone();
+    for variant in &mut scenario.variants {
+        variant.limiter = limiters::resolve(&variant.limiter)?;
+    }
+    for expectation in &mut scenario.expectations {
+        expectation.limiter = limiters::resolve(&expectation.limiter)?;
+    }
+    Ok(scenario)
+}
+
 /// Whether every name in the file means something; if not, where it stands.
 fn known(named: &Named) -> Result<(), String> {
     let written = &named.scenario;
@@ -150,12 +164,15 @@ fn known(named: &Named) -> Result<(), String> {
     }
     let kind = &written.topology.kind;
     topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    let mut seen = BTreeMap::new();
     for variant in &written.variants {
         let label = variant.limiter.to_string();
-        let spec = limiters::find(&variant.limiter.name).map_err(|e| named.objection(&label, e))?;
-        let LimitPlan { limit, window } = written.limit;
-        Settings::new(spec, limit, window, &variant.limiter.params)
-            .map_err(|e| named.objection(&label, e))?;
+        let limiter = limiters::resolve(&variant.limiter).map_err(|e| named.objection(&label, e))?;
+        settings(written, &limiter).map_err(|e| named.objection(&label, e))?;
+        if let Some(same) = seen.insert(limiter.to_string(), label.clone()) {
+            let twice = format!("the variants '{same}' and '{label}' are the same");
+            return Err(named.objection(&label, twice));
+        }
         if let Some(client) = &variant.client {
             clients::find(client).map_err(|e| named.objection(client, e))?;
         }
@@ -170,8 +187,7 @@ fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(LimiterRef, O
     }
     let mut chosen: Vec<(LimiterRef, Option<String>)> = Vec::new();
     for wanted in &changes.limiters {
-        let name = limiters::find(&wanted.name)?.name.to_owned();
-        let wanted = LimiterRef { name, params: wanted.params.clone() };
+        let wanted = limiters::resolve(wanted)?;
         let written = scenario.variants.iter().find(|v| v.limiter == wanted);
         if !chosen.iter().any(|(l, _)| *l == wanted) {
             chosen.push((wanted, written.and_then(|v| v.client.clone())));
@@ -196,6 +212,11 @@ fn varied<'a>(scenario: &'a Scenario, changes: &Overrides) -> Result<Vec<(Option
     let wanted = |v: &&Vary| changes.variations.is_empty() || changes.variations.contains(&v.name);
     let one = |vary: &'a Vary| Ok((Some(vary), changes.on(base.varied(vary)?)));
     scenario.vary.iter().filter(wanted).map(one).collect()
+}
+
+fn settings(scenario: &Scenario, limiter: &LimiterRef) -> Result<Settings, String> {
+    let LimitPlan { limit, window } = scenario.limit;
+    Settings::new(limiters::find(&limiter.name)?, limit, window, &limiter.params)
 }
 
 fn cell(
@@ -367,6 +388,27 @@ mod tests {
         let plan = race(&changes).unwrap();
         assert_eq!(plan.cells.len(), 1);
         assert_eq!(expected(&plan, "get-then-incr", "never-over-limit"), Some(Verdict::Fail));
+    }
+
+    #[test]
+    fn a_number_that_is_a_limiter_with_parameters_runs_with_them_wherever_it_stands() {
+        let by_number = |l: &str| Overrides { limiters: vec![l.parse().unwrap()], ..Overrides::default() };
+        let label = |plan: &Plan| {
+            let [cell] = plan.cells.as_slice() else { panic!("{:?}", plan.cells) };
+            (cell.limiter.to_string(), cell.settings.param("clock").to_owned())
+        };
+        let server = ("sliding-log-lua:clock=server".to_owned(), "server".to_owned());
+        assert_eq!(label(&race(&by_number("L09")).unwrap()), server);
+
+        let mut named = scenarios::find("race-all").unwrap();
+        let place = |l: &LimiterRef| l.to_string() == server.0;
+        named.scenario.variants.retain(|v| place(&v.limiter));
+        named.scenario.expectations.retain(|e| place(&e.limiter));
+        named.scenario.variants[0].limiter = "L09".parse().unwrap();
+        named.scenario.expectations.iter_mut().for_each(|e| e.limiter = "L09".parse().unwrap());
+        let written = plan(named, &Overrides::default(), Seed(1)).unwrap();
+        assert_eq!(label(&written), server);
+        assert_eq!(expected(&written, &server.0, "never-over-limit"), Some(Verdict::Pass));
     }
 
     #[test]

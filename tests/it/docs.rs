@@ -14,6 +14,10 @@ fn the_readme_lists_every_limiter_as_the_catalogue_does() {
         let row = row(&[s.id, &format!("`{}`", s.name), s.summary, s.sends, s.known]);
         assert!(README.contains(&row), "README.md lacks the row\n{row}");
     }
+    for p in limiters::ALIASES {
+        let row = row(&[p.id, &format!("`{}`", p.limiter()), p.summary, p.of.sends, p.known]);
+        assert!(README.contains(&row), "README.md lacks the row\n{row}");
+    }
 }
 
 #[test]

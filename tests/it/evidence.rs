@@ -100,7 +100,7 @@ impl Clock for Late {
 #[tokio::test]
 async fn a_late_call_finds_the_state_it_is_late_for() {
     let Some(ground) = Ground::start("late").await else { return };
-    for name in ["gcra-lua", "token-bucket-lua", "leaky-bucket-lua"] {
+    for name in ["gcra-lua", "token-bucket-lua", "leaky-bucket-lua", "watch-multi-bucket", "two-key-bucket"] {
         let spec = limiters::find(name).unwrap();
         let window = Window::from_millis(20).unwrap();
         let settings = Settings::new(spec, Limit::new(10).unwrap(), window, &Default::default()).unwrap();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rl_lab::backends::{self, journal::Journal};
 use rl_lab::clients::{self, Access};
 use rl_lab::limiters::{self, ALL};
+use rl_lab::model::contract::{Contract, Denials};
 use rl_lab::model::units::{Limit, NodeId, Window};
 use rl_lab::ports::backend::{Backend, BackendOptions, ServerSpec};
 use rl_lab::ports::clock::{self, Clock};
@@ -95,10 +96,17 @@ pub struct Variant {
 
 pub const LIMIT: u64 = 5;
 
+/// No test is slow enough for a bucket to refill under it, and hardly any meets the edge of a window
+/// that begins at a whole multiple of it.
+pub const FORTY_DAYS_MS: u64 = 40 * 24 * 3_600_000;
+
 impl Variant {
-    /// Windows of an hour: no test is slow enough for a bucket to refill under it.
     pub fn new(spec: &'static Spec, limit: u64, params: &[(&str, &str)]) -> Self {
-        let window = Window::from_millis(3_600_000).unwrap();
+        Self::within(spec, limit, FORTY_DAYS_MS, params)
+    }
+
+    pub fn within(spec: &'static Spec, limit: u64, window_ms: u64, params: &[(&str, &str)]) -> Self {
+        let window = Window::from_millis(window_ms).unwrap();
         let given: BTreeMap<String, String> =
             params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let label = params.iter().fold(spec.name.to_owned(), |label, (k, v)| format!("{label}:{k}={v}"));
@@ -112,17 +120,25 @@ impl Variant {
 
     /// Every limiter with its defaults, and with every other choice it offers.
     pub fn all() -> Vec<Self> {
+        Self::all_within(LIMIT, FORTY_DAYS_MS)
+    }
+
+    pub fn all_within(limit: u64, window_ms: u64) -> Vec<Self> {
         let choices = |spec: &'static Spec| {
-            let mut all = vec![Self::new(spec, LIMIT, &[])];
+            let mut all = vec![Self::within(spec, limit, window_ms, &[])];
             for param in spec.params {
                 if let ParamKind::OneOf(values) = param.kind {
                     let others = values.iter().filter(|v| **v != param.default);
-                    all.extend(others.map(|v| Self::new(spec, LIMIT, &[(param.name, v)])));
+                    all.extend(others.map(|v| Self::within(spec, limit, window_ms, &[(param.name, v)])));
                 }
             }
             all
         };
         ALL.iter().flat_map(|spec| choices(spec)).collect()
+    }
+
+    pub fn contract(&self) -> Contract {
+        (self.spec.contract)(&self.settings)
     }
 
     pub fn build(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Limiter> {
@@ -132,6 +148,12 @@ impl Variant {
     /// Whether it is known for keys that stay, after a first call of this cost.
     pub fn leaves_keys(&self, cost: u32) -> bool {
         self.settings.param("expire") == "no" || (self.settings.param("ttl") == "first" && cost > 1)
+    }
+
+    /// Whether a refused call is charged. Two forms promise that it is not and are known to break it.
+    pub fn charges_denials(&self) -> bool {
+        let form = self.settings.param("form");
+        matches!(form, "pipeline" | "one-by-one") || self.contract().denials == Denials::Charged
     }
 
     /// Whether calls in the same millisecond count one by one. The one that names its entries after

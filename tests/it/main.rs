@@ -16,4 +16,6 @@ mod models;
 mod mutants;
 mod polling;
 mod race;
+mod sessions;
+mod several_keys;
 mod support;

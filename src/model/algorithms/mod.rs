@@ -3,8 +3,15 @@
 //! A model is a pure function of its state, the time and the cost. Limiters that need no store
 //! run on them, and the Lua scripts are compared with them call by call.
 
+pub mod aligned_window;
 pub mod fixed_window;
 pub mod gcra;
+pub mod laravel_window;
+mod numbered;
+#[cfg(test)]
+mod properties;
+pub mod sliding_counter;
+pub mod sliding_log;
 pub mod token_bucket;
 
 use serde::{Deserialize, Serialize};
@@ -22,12 +29,41 @@ pub enum Algorithm {
         window: Window,
         denials: Denials,
     },
+    /// A counter per window, windows beginning at whole multiples of their length.
+    AlignedWindow {
+        limit: Limit,
+        window: Window,
+        denials: Denials,
+    },
+    /// The time of every call that counts.
+    SlidingLog {
+        limit: Limit,
+        window: Window,
+        denials: Denials,
+    },
+    /// Two aligned windows, the older one weighted.
+    SlidingCounter {
+        limit: Limit,
+        window: Window,
+    },
+    /// A window in whole seconds that starts anew with any call from outside it.
+    LaravelWindow {
+        limit: Limit,
+        window: Window,
+    },
     Gcra {
         burst: Limit,
         limit: Limit,
         window: Window,
     },
     TokenBucket {
+        capacity: Limit,
+        refill: Limit,
+        window: Window,
+    },
+    /// A token bucket of which a refused call writes nothing back: the time up to which it is filled
+    /// stays where it was, which shows once a clock goes back.
+    TokenBucketKept {
         capacity: Limit,
         refill: Limit,
         window: Window,
@@ -47,9 +83,24 @@ impl Algorithm {
             Self::FixedWindow { limit, window, denials } => {
                 Box::new(fixed_window::FixedWindow::new(limit, window).with(denials))
             }
+            Self::AlignedWindow { limit, window, denials } => {
+                Box::new(aligned_window::AlignedWindow::new(limit, window, denials))
+            }
+            Self::SlidingLog { limit, window, denials } => {
+                Box::new(sliding_log::SlidingLog::new(limit, window, denials))
+            }
+            Self::SlidingCounter { limit, window } => {
+                Box::new(sliding_counter::SlidingCounter::new(limit, window))
+            }
+            Self::LaravelWindow { limit, window } => {
+                Box::new(laravel_window::LaravelWindow::new(limit, window))
+            }
             Self::Gcra { burst, limit, window } => Box::new(gcra::Gcra::new(burst, limit, window)),
             Self::TokenBucket { capacity, refill, window } => {
                 Box::new(token_bucket::TokenBucket::new(capacity, refill, window))
+            }
+            Self::TokenBucketKept { capacity, refill, window } => {
+                Box::new(token_bucket::TokenBucket::new(capacity, refill, window).kept_by_refusals())
             }
         }
     }

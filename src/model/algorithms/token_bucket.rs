@@ -14,11 +14,19 @@ pub struct TokenBucket {
     window: Window,
     /// Parts in the bucket and the time (ms) up to which it is filled.
     state: Option<(u128, i64)>,
+    /// Whether a refused call leaves the state as it found it.
+    kept_by_refusals: bool,
 }
 
 impl TokenBucket {
     pub fn new(capacity: Limit, refill: Limit, window: Window) -> Self {
-        Self { capacity, refill, window, state: None }
+        Self { capacity, refill, window, state: None, kept_by_refusals: false }
+    }
+
+    /// As read and written by separate commands: a refused call has nothing to write.
+    #[must_use]
+    pub fn kept_by_refusals(self) -> Self {
+        Self { kept_by_refusals: true, ..self }
     }
 
     /// A clock that goes backwards adds nothing and does not move the fill time.
@@ -35,7 +43,9 @@ impl TokenBucket {
         if allowed {
             parts -= wanted;
         }
-        self.state = Some((parts, filled));
+        if allowed || !self.kept_by_refusals {
+            self.state = Some((parts, filled));
+        }
         let retry_after_ms = if allowed {
             Some(0)
         } else if wanted > full {
@@ -72,6 +82,17 @@ mod tests {
         assert!(!b.acquire(9_000, Cost::ONE).allowed);
         assert!(!b.acquire(10_500, Cost::ONE).allowed);
         assert!(b.acquire(11_000, Cost::ONE).allowed);
+    }
+
+    #[test]
+    fn a_refused_call_from_a_clock_ahead_fills_the_bucket_for_those_behind_unless_it_writes_nothing() {
+        for (kept, allowed) in [(false, true), (true, false)] {
+            let mut b = TokenBucket::new(limit(2), limit(1), Window::from_millis(1000).unwrap());
+            b = if kept { b.kept_by_refusals() } else { b };
+            assert!(b.acquire(10_000, Cost::new(2).unwrap()).allowed);
+            assert!(!b.acquire(11_000, Cost::new(2).unwrap()).allowed);
+            assert_eq!(b.acquire(10_000, Cost::ONE).allowed, allowed);
+        }
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rl_lab::clients::{self, Access, Profile};
 use rl_lab::ports::BoxFuture;
-use rl_lab::ports::store::{Command, Reply, Script, Store, StoreError, Traffic};
+use rl_lab::ports::store::{Command, Reply, Script, Session, Store, StoreError, Traffic};
 
 /// What is changed.
 pub enum What {
@@ -187,6 +187,10 @@ impl Store for Mutated {
                 _ => self.inner.eval(script, keys, args).await,
             }
         })
+    }
+
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session + '_>, StoreError>> {
+        self.inner.session()
     }
 
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
