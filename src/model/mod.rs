@@ -7,6 +7,7 @@ pub mod history;
 pub mod names;
 pub mod op;
 pub mod report;
+pub mod room;
 pub mod scenario;
 pub mod units;
 pub mod verdict;
