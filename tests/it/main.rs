@@ -13,5 +13,6 @@ mod lifecycle;
 mod limiters;
 mod models;
 mod race;
+mod refusals;
 mod steady;
 mod support;

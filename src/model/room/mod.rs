@@ -23,7 +23,10 @@
 //!   falls when a use moves from before s into [s, T], so the level is lowest if every use was applied as
 //!   late as it can have been: at its completion, or at D if the two overlap. That is one pass over the
 //!   completions, kept as a backlog of time as GCRA keeps its arrival time. A level below zero is not
-//!   cut off: who admitted too much may be made to earn it back.
+//!   cut off: who admitted too much may be made to earn it back. One thing GCRA adds: a call that was
+//!   told the time, overtaken and only then applied measures the backlog from its own old time, and what
+//!   lies between that and the time of a use before it counts as taken. So uses that overlap D begin
+//!   their backlog at D.complete, though D is decided as of `earliest`.
 //! * A call that costs more than the bound admits at once never has room.
 //!
 //! Rounding. A GCRA rounds the time that one call takes to earn up to whole microseconds, and so
@@ -36,12 +39,14 @@
 //! Cost: O(n log n) to prepare, O(n) if the uses come in order; an answer O(log n) at worst and O(1)
 //! where questions come in order too. 32 bytes per use, 48 for a bucket.
 
+mod regain;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
-pub use usage::{Usage, Use};
+pub use regain::Regain;
+pub use usage::{Usage, Use, gallop};
 
 use super::contract::Bound;
 use super::units::Nanos;
@@ -240,8 +245,11 @@ impl Ledger {
     fn bucket(&mut self, call: Call, earliest: i64, capacity: u64, pace: Pace) -> Room {
         let done = self.usage.completed_before(Nanos(earliest));
         let full_at = done.checked_sub(1).map_or(i128::MIN, |last| self.full_at[last]);
-        let backlog = full_at.saturating_sub(i128::from(earliest) * pace.per_ns).max(0);
         let open = self.others(call, earliest, call.complete.0);
+        // A use that overlaps the call may have read a later time than the call itself.
+        let latest = if open > 0 { call.complete.0 } else { earliest };
+        let full_at = full_at.max(i128::from(latest) * pace.per_ns);
+        let backlog = full_at.saturating_sub(i128::from(earliest) * pace.per_ns).max(0);
         let wanted = pace.token.saturating_mul(i128::from(open.saturating_add(call.cost)));
         let in_use = u64::try_from(div_ceil(backlog, pace.token)).unwrap_or(u64::MAX);
         Room {

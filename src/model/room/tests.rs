@@ -62,7 +62,7 @@ fn a_call_that_nobody_answered_may_be_applied_at_any_later_time() {
     let lost = Use { complete: Nanos(i64::MAX), ..used(0, 0, 1) };
     assert_eq!(room(fixed, time(), &[lost], call(5_000, 5_001, 1)), (false, 1));
     let bucket = Bound::Bucket { capacity: limit(1), refill: limit(1), window: window(100) };
-    assert_eq!(room(bucket, time(), &[lost], call(5_000, 5_001, 1)), (false, 1));
+    assert!(!room(bucket, time(), &[lost], call(5_000, 5_001, 1)).0);
 }
 
 #[test]
@@ -108,7 +108,18 @@ fn a_bucket_is_as_empty_as_late_uses_leave_it() {
     assert_eq!(room(bucket, time(), &uses, call(39, 39, 2)), (false, 1));
     assert_eq!(room(bucket, time(), &uses, call(40, 40, 2)), (true, 0));
     // The call that overlaps both meets them at their latest, too.
-    assert_eq!(room(bucket, time(), &uses, call(15, 16, 1)), (false, 2));
+    assert!(!room(bucket, time(), &uses, call(15, 16, 1)).0);
+    let three = Bound::Bucket { capacity: limit(3), refill: limit(1), window: window(10) };
+    assert_eq!(room(three, time(), &uses, call(15, 15, 1)), (true, 2));
+}
+
+#[test]
+fn a_call_that_was_overtaken_measures_a_bucket_from_its_own_old_time() {
+    // A GCRA of two, full. X was told 5 and applied; D was told 4 and applied after it: 5 + 10 + 10 − 4 is
+    // more than 20.
+    let bucket = Bound::Bucket { capacity: limit(2), refill: limit(1), window: window(10) };
+    assert_eq!(room(bucket, time(), &[used(5, 5, 1)], call(4, 6, 1)), (false, 2));
+    assert_eq!(room(bucket, time(), &[used(5, 5, 1)], call(6, 6, 1)), (true, 1));
 }
 
 #[test]
@@ -207,16 +218,20 @@ fn by_the_rule(bound: &Bound, epoch: i64, before: &[Truth], call: Truth) -> bool
             weighted + call.cost as f64 <= limit.get() as f64
         }
         Bound::Bucket { capacity, refill, window } => {
-            // As a GCRA keeps it, in whole microseconds; time never moves back.
-            let token = (window.nanos() / 1000).div_euclid(refill.get() as i64)
-                + i64::from((window.nanos() / 1000) % refill.get() as i64 != 0);
-            let (mut now, mut full) = (i64::MIN, i64::MIN);
-            for taken in before {
-                now = now.max(taken.read);
-                full = full.max(now) + token * 1000 * taken.cost as i64;
-            }
-            now = now.max(call.read);
-            full.max(now) + token * 1000 * call.cost as i64 - now <= token * 1000 * capacity.get() as i64
+            let us = window.nanos() / 1000;
+            let token = ((us + refill.get() as i64 - 1) / refill.get() as i64) * 1000;
+            let depth = token * capacity.get() as i64;
+            // A GCRA takes each call at the time it was told; a token bucket never moves back.
+            let admits = |at: &dyn Fn(i64, i64) -> i64| {
+                let (mut now, mut full) = (i64::MIN, i64::MIN);
+                for taken in before {
+                    now = at(now, taken.read);
+                    full = full.max(now) + token * taken.cost as i64;
+                }
+                now = at(now, call.read);
+                full.max(now) + token * call.cost as i64 - now <= depth
+            };
+            admits(&|_, read| read) && admits(&i64::max)
         }
         Bound::None => true,
     }

@@ -76,25 +76,33 @@ impl Tally {
         self.seek(at).checked_sub(1).map_or(0, |last| self.steps[last].1)
     }
 
-    /// How many steps lie before `at`: gallops from the last answer.
+    /// How many steps lie before `at`.
     fn seek(&mut self, at: i64) -> usize {
-        let count = self.steps.len();
-        let earlier = |place: usize| self.steps[place].0 < at;
-        let (mut low, mut high, mut stride) = (self.place, self.place, 1);
-        while high < count && earlier(high) {
-            low = high + 1;
-            high += stride;
-            stride *= 2;
-        }
-        if high == self.place {
-            while low > 0 && !earlier(low - 1) {
-                high = low - 1;
-                low = low.saturating_sub(stride);
-                stride *= 2;
-            }
-        }
-        high = high.min(count);
-        self.place = low + self.steps[low..high].partition_point(|step| step.0 < at);
+        self.place = gallop(self.place, self.steps.len(), |place| self.steps[place].0 < at);
         self.place
     }
+}
+
+/// How many of `count` places in order come earlier, asked from a place that is thought to be near:
+/// O(log of the distance).
+pub fn gallop(near: usize, count: usize, earlier: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high, mut stride) = (near, near, 1);
+    while high < count && earlier(high) {
+        low = high + 1;
+        high += stride;
+        stride *= 2;
+    }
+    if high == near {
+        while low > 0 && !earlier(low - 1) {
+            high = low - 1;
+            low = low.saturating_sub(stride);
+            stride *= 2;
+        }
+    }
+    high = high.min(count);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if earlier(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
 }
