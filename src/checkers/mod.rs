@@ -4,10 +4,18 @@
 //! apart.
 
 mod bound;
+mod common;
+pub mod denial_changes_nothing;
 pub mod every_key_expires;
 pub mod keys_declared;
 pub mod meets_requirement;
 pub mod never_over_limit;
+pub mod no_false_denial;
+pub mod no_lost_permit;
+pub mod recovers;
+pub mod remaining_consistent;
+pub mod retry_after_honest;
+mod rooms;
 pub mod steady_client_served;
 
 use crate::model::names;
@@ -19,6 +27,12 @@ pub static ALL: &[&dyn Checker] = &[
     &every_key_expires::EveryKeyExpires,
     &steady_client_served::SteadyClientServed,
     &keys_declared::KeysDeclaredAndOneSlot,
+    &no_false_denial::NoFalseDenial,
+    &no_lost_permit::NoLostPermit,
+    &denial_changes_nothing::DenialChangesNothing,
+    &recovers::Recovers,
+    &remaining_consistent::RemainingConsistent,
+    &retry_after_honest::RetryAfterHonest,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

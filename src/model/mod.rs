@@ -8,6 +8,7 @@ pub mod matrix;
 pub mod names;
 pub mod op;
 pub mod report;
+pub mod room;
 pub mod scenario;
 pub mod slot;
 pub mod units;

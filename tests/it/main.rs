@@ -18,4 +18,6 @@ mod polling;
 mod race;
 mod sessions;
 mod several_keys;
+mod refusals;
+mod steady;
 mod support;

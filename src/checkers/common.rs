@@ -1,0 +1,293 @@
+//! What the checkers share that follow single calls: whose calls count together, what each may have
+//! taken out of the limit, and how a witness speaks of them.
+
+use std::ops::Range;
+
+use crate::model::contract::{Denials, Scope};
+use crate::model::history::{Cell, Preset, Round};
+use crate::model::op::{KeyId, Op, Outcome, Source};
+use crate::model::room::{TimeContext, Use};
+use crate::model::units::{Nanos, NodeId};
+use crate::model::verdict::Finding;
+
+/// The calls of a round that count together, in parts: made once, O(n) for keys and O(n log n) for
+/// nodes.
+pub struct Parts<'a> {
+    round: &'a Round,
+    /// Places in the round's ops, part by part, each part in order of invocation.
+    order: Vec<u32>,
+    parts: Vec<(Option<KeyId>, Option<NodeId>, Range<usize>)>,
+    /// By key.
+    presets: Vec<Preset>,
+}
+
+/// One of them: the calls of one key (or of all keys) on one node (or on all nodes).
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    pub round: &'a Round,
+    pub key: Option<KeyId>,
+    pub node: Option<NodeId>,
+    order: &'a [u32],
+    presets: &'a [Preset],
+}
+
+impl<'a> Parts<'a> {
+    /// Each key by itself, and each node where the scope is the node.
+    pub fn by_key(round: &'a Round, scope: Scope) -> Self {
+        Self::new(round, scope, true)
+    }
+
+    /// All keys together.
+    pub fn together(round: &'a Round, scope: Scope) -> Self {
+        Self::new(round, scope, false)
+    }
+
+    fn new(round: &'a Round, scope: Scope, apart: bool) -> Self {
+        let op = |place: u32| &round.ops[place as usize];
+        let node = |place: u32| (scope == Scope::Node).then_some(op(place).node);
+        let key = |place: u32| apart.then_some(op(place).key);
+        let mut order: Vec<u32> = (0..).take(round.ops.len()).collect();
+        // Recorded in this order; written by hand it may be another.
+        order.sort_by_key(|place| op(*place).invoke);
+        if apart {
+            order = dealt_out(&order, round.keys.len(), |place| op(place).key.0 as usize);
+        }
+        if scope == Scope::Node {
+            order
+                .chunk_by_mut(|a, b| key(*a) == key(*b))
+                .for_each(|of_key| of_key.sort_by_key(|place| op(*place).node));
+        }
+        let mut parts = Vec::new();
+        let mut begin = 0;
+        for of_part in order.chunk_by(|a, b| (key(*a), node(*a)) == (key(*b), node(*b))) {
+            let end = begin + of_part.len();
+            parts.push((key(of_part[0]), node(of_part[0]), begin..end));
+            begin = end;
+        }
+        let mut presets = round.presets.clone();
+        presets.sort_by_key(|p| p.key);
+        Self { round, order, parts, presets }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Part<'_>> {
+        self.parts.iter().map(|(key, node, range)| {
+            let presets = match key {
+                None => &self.presets[..],
+                Some(key) => {
+                    let first = self.presets.partition_point(|p| p.key < *key);
+                    let end = self.presets.partition_point(|p| p.key <= *key);
+                    &self.presets[first..end]
+                }
+            };
+            Part { round: self.round, key: *key, node: *node, order: &self.order[range.clone()], presets }
+        })
+    }
+}
+
+/// A stable counting sort.
+fn dealt_out(order: &[u32], piles: usize, pile: impl Fn(u32) -> usize) -> Vec<u32> {
+    let mut ends = vec![0usize; piles + 1];
+    for place in order {
+        ends[pile(*place) + 1] += 1;
+    }
+    for n in 1..ends.len() {
+        ends[n] += ends[n - 1];
+    }
+    let mut dealt = vec![0; order.len()];
+    for place in order {
+        let next = &mut ends[pile(*place)];
+        dealt[*next] = *place;
+        *next += 1;
+    }
+    dealt
+}
+
+impl<'a> Part<'a> {
+    pub fn ops(&self) -> impl DoubleEndedIterator<Item = &'a Op> + ExactSizeIterator + Clone + use<'a> {
+        let ops = &self.round.ops;
+        self.order.iter().map(move |place| &ops[*place as usize])
+    }
+
+    pub fn presets(&self) -> impl Iterator<Item = &'a Preset> + Clone + use<'a> {
+        let node = self.node;
+        self.presets.iter().filter(move |p| node.is_none_or(|n| n == p.node))
+    }
+
+    /// Everything that may have been taken out of the limit, refusals included or not.
+    pub fn uses(&self, denials: Denials) -> impl Iterator<Item = Use> + use<'a> {
+        let before = self.presets().map(|p| Use { invoke: p.invoke, complete: p.complete, cost: p.used });
+        before.chain(self.ops().filter_map(move |op| use_of(op, denials)))
+    }
+
+    /// When the part's first call was made, or its preset.
+    pub fn first_touch(&self) -> Nanos {
+        let preset = self.presets().map(|p| p.invoke).min();
+        let call = self.ops().next().map(|op| op.invoke);
+        preset.into_iter().chain(call).min().unwrap_or_default()
+    }
+
+    /// The same calls under the name of the one key that is meant.
+    pub fn named(self, key: KeyId) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// `round 3 on node 1, key user:42`.
+    pub fn in_words(&self) -> String {
+        let node = self.node.map(|n| format!(" on node {n}")).unwrap_or_default();
+        let key = match self.key {
+            Some(key) => format!("key {}", self.round.keys.get(key.0 as usize).map_or("?", String::as_str)),
+            None => "all keys".to_owned(),
+        };
+        format!("round {}{node}, {key}", self.round.index)
+    }
+}
+
+/// What a call may have taken out of the limit, and when.
+///
+/// A failed call took nothing. One without an answer may have taken its cost at any later time, and so
+/// may one that a policy answered when the store did not: its command may still be on its way.
+pub fn use_of(op: &Op, denials: Denials) -> Option<Use> {
+    let complete = if open_ended(op) { Op::NEVER } else { op.complete };
+    match op.outcome {
+        Outcome::Failed => return None,
+        Outcome::Denied if denials == Denials::Free && !stood_in(op) => return None,
+        _ => {}
+    }
+    Some(Use { invoke: op.invoke, complete, cost: op.cost.get().into() })
+}
+
+/// Whether what a call does in the store may happen after its end.
+pub fn open_ended(op: &Op) -> bool {
+    op.outcome == Outcome::Unknown || stood_in(op)
+}
+
+/// Whether a policy decided because the store did not. Such an answer says nothing about the limit;
+/// whether it is the declared one is another question.
+fn stood_in(op: &Op) -> bool {
+    matches!(op.source, Some(Source::FailOpen | Source::FailClosed | Source::Fallback))
+}
+
+/// Whether the limiter itself decided.
+pub fn decided(op: &Op) -> bool {
+    matches!(op.outcome, Outcome::Admitted | Outcome::Denied) && !stood_in(op)
+}
+
+pub fn denied(op: &Op) -> bool {
+    op.outcome == Outcome::Denied && decided(op)
+}
+
+pub fn admitted(op: &Op) -> bool {
+    op.outcome == Outcome::Admitted && decided(op)
+}
+
+/// How far the wall clock was set in a round.
+pub fn step_ns(round: &Round) -> i64 {
+    round.clock_step_ns.saturating_abs()
+}
+
+pub fn time_of(cell: &Cell, round: &Round) -> TimeContext {
+    let contract = &cell.header.contract;
+    let resolution =
+        i64::try_from(contract.clock_resolution_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    TimeContext {
+        slack_ns: resolution.saturating_add(step_ns(round)),
+        lockout_ns: contract.lockout.map_or(0, |l| l.nanos()),
+        // The wall clock as it stood in this round: earlier steps are in it.
+        epoch_ns_at_zero: round.epoch_ns_at_zero.unwrap_or(cell.epoch_ns_at_zero),
+    }
+}
+
+/// What is left of a clean record if it does not reach to the planned end: nothing.
+pub fn cut_short(cell: &Cell) -> Option<Finding> {
+    let whole = cell.rounds.iter().filter(|r| r.complete).count();
+    (whole < cell.header.rounds as usize).then(|| {
+        Finding::unknown(format!(
+            "the history is cut short: {whole} of {} rounds are whole, and nothing is wrong in what there is",
+            cell.header.rounds
+        ))
+    })
+}
+
+/// `op 13 of node 1 (cost 2), open 0.349 ms to 1.414 ms of the round,`: with a comma to go on from.
+pub fn op_in_words(round: &Round, op: &Op) -> String {
+    let at = |t: Nanos| Nanos(t.0.saturating_sub(round.began.0));
+    format!(
+        "op {} of node {} (cost {}), open {} to {} of the round,",
+        op.id,
+        op.node,
+        op.cost.get(),
+        at(op.invoke),
+        at(op.complete)
+    )
+}
+
+/// `0 3 7 … 199 (200 in all)`: the first few and the last.
+pub fn ids<'o>(ops: impl Iterator<Item = &'o Op>) -> String {
+    const SHOWN: usize = 12;
+    let all: Vec<String> = ops.map(|op| op.id.to_string()).collect();
+    match all.len() {
+        0 => "none".to_owned(),
+        n if n <= SHOWN => all.join(" "),
+        n => format!("{} … {} ({n} in all)", all[..SHOWN - 1].join(" "), all[n - 1]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::units::{Cost, OpId};
+
+    fn round(calls: &[(&str, u16, i64)]) -> Round {
+        let mut round = Round::default();
+        for (n, (key, node, at)) in calls.iter().enumerate() {
+            let key = round.key(key);
+            round.ops.push(Op::new(OpId(n as u32), NodeId(*node), key, Cost::ONE, Nanos(*at)));
+        }
+        round
+    }
+
+    fn ids_of(parts: &Parts) -> Vec<Vec<u32>> {
+        parts.iter().map(|p| p.ops().map(|o| o.id.0).collect()).collect()
+    }
+
+    #[test]
+    fn calls_are_parted_by_key_and_by_node_and_stay_in_order() {
+        let round = round(&[("a", 1, 0), ("b", 0, 1), ("a", 0, 3), ("a", 1, 2), ("b", 0, 4)]);
+        assert_eq!(ids_of(&Parts::by_key(&round, Scope::Global)), [vec![0, 3, 2], vec![1, 4]]);
+        assert_eq!(ids_of(&Parts::by_key(&round, Scope::Node)), [vec![2], vec![0, 3], vec![1, 4]]);
+        assert_eq!(ids_of(&Parts::together(&round, Scope::Global)), [vec![0, 1, 3, 2, 4]]);
+        assert_eq!(ids_of(&Parts::together(&round, Scope::Node)), [vec![1, 2, 4], vec![0, 3]]);
+        assert_eq!(ids_of(&Parts::by_key(&Round::default(), Scope::Node)), Vec::<Vec<u32>>::new());
+    }
+
+    #[test]
+    fn a_preset_belongs_to_its_key_and_node() {
+        let mut round = round(&[("a", 0, 5), ("a", 1, 6), ("b", 0, 7)]);
+        let (invoke, complete) = (Nanos(1), Nanos(2));
+        for (key, node) in [(1, 0), (0, 1), (0, 0)] {
+            round.presets.push(Preset { key: KeyId(key), node: NodeId(node), used: 3, invoke, complete });
+        }
+        let count = |parts: Parts| parts.iter().map(|p| p.presets().count()).collect::<Vec<_>>();
+        assert_eq!(count(Parts::by_key(&round, Scope::Global)), [2, 1]);
+        assert_eq!(count(Parts::by_key(&round, Scope::Node)), [1, 1, 1]);
+        assert_eq!(count(Parts::together(&round, Scope::Global)), [3]);
+    }
+
+    #[test]
+    fn an_answer_that_a_policy_gave_may_still_be_charged_and_a_failed_call_never() {
+        let mut op = round(&[("a", 0, 5)]).ops[0];
+        op.complete = Nanos(9);
+        let mut uses = |outcome, source, denials| {
+            (op.outcome, op.source) = (outcome, source);
+            use_of(&op, denials).map(|u| u.complete)
+        };
+        use Outcome::{Admitted, Denied, Failed, Unknown};
+        assert_eq!(uses(Admitted, Some(Source::Store), Denials::Free), Some(Nanos(9)));
+        assert_eq!(uses(Denied, Some(Source::Store), Denials::Free), None);
+        assert_eq!(uses(Denied, Some(Source::Store), Denials::Charged), Some(Nanos(9)));
+        assert_eq!(uses(Denied, Some(Source::FailClosed), Denials::Free), Some(Op::NEVER));
+        assert_eq!(uses(Admitted, Some(Source::FailOpen), Denials::Free), Some(Op::NEVER));
+        assert_eq!(uses(Unknown, None, Denials::Free), Some(Op::NEVER));
+        assert_eq!(uses(Failed, None, Denials::Charged), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! `retry-after-honest`: who is told to wait can come back then, and need not have waited twice as
+//! long.
+//!
+//! A refused call D that tells a wait r is held against a later call E of the same key and cost, with
+//! nothing that counts open or invoked from D's beginning to E's end but the two themselves (on any
+//! key, where the contract bounds all keys together; refusals count where they are charged). Fails if
+//!
+//! * E was invoked at least r after D had its answer, and was refused: the hint is too short;
+//! * E had its answer less than r / 2 after D was invoked, and was admitted: it is more than twice too
+//!   long. Who can only tell whole seconds, as `Retry-After` does, rounds up to one: where every hint of
+//!   the cell is in whole seconds, r less a second counts here;
+//! * r = 0: a refusal that says "now".
+//!
+//! Allowed for are a millisecond, in which a clock that reads whole ones may be late, and any step of
+//! the wall clock in the round; not the resolution that the contract names, or a wait told in whole seconds
+//! and half a second short would be excused by it. Recorded hints are whole milliseconds, rounded up.
+//!
+//! It cannot see a hint that nobody tried. A pass needs both sides: somebody who waited it out and was
+//! admitted, and somebody who had waited half of it, but not all, and was refused. `n/a` where no
+//! refusal tells a wait. O(n log n).
+
+use std::collections::BTreeMap;
+
+use super::common::{self, Part, Parts, use_of};
+use crate::model::history::{Cell, Round};
+use crate::model::op::Op;
+use crate::model::room::{Usage, gallop};
+use crate::model::units::{Nanos, NodeId};
+use crate::model::verdict::Finding;
+use crate::ports::checker::Checker;
+
+pub struct RetryAfterHonest;
+
+impl Checker for RetryAfterHonest {
+    fn name(&self) -> &'static str {
+        "retry-after-honest"
+    }
+
+    fn proves(&self) -> &'static str {
+        "waiting out the hint of a refusal is enough, and half of it is not"
+    }
+
+    fn judge(&self, cell: &Cell) -> Finding {
+        let hints = || cell.rounds.iter().flat_map(|r| &r.ops).filter_map(hint_ms);
+        if hints().next().is_none() {
+            return Finding::not_applicable("no refusal tells how long to wait");
+        }
+        let whole_seconds = hints().all(|ms| ms % 1000 == 0);
+        let (mut out, mut half) = (0u64, 0u64);
+        for round in &cell.rounds {
+            let mut all = BTreeMap::new();
+            if cell.header.contract.across_keys.is_some() {
+                let together = Parts::together(round, cell.header.contract.scope);
+                all.extend(together.iter().map(|part| (part.node, usage(cell, &part))));
+            }
+            for part in Parts::by_key(round, cell.header.contract.scope).iter() {
+                if !part.ops().any(|op| hint_ms(op).is_some()) {
+                    continue;
+                }
+                let judged = Waits::new(cell, part, whole_seconds, &mut all).judge();
+                match judged {
+                    Ok(held) => (out, half) = (out + held.out, half + held.half),
+                    Err(witness) => return Finding::fail(witness),
+                }
+            }
+        }
+        if let Some(cut) = common::cut_short(cell) {
+            return cut;
+        }
+        match (out, half) {
+            (0, _) => Finding::unknown("nobody waited a hint out and came back with nothing in between"),
+            (_, 0) => Finding::unknown("nobody came back after half of a hint, so it may be far too long"),
+            _ => Finding::pass(format!(
+                "{out} hints were waited out and the call admitted; {half} times half of one was not enough"
+            )),
+        }
+    }
+}
+
+fn hint_ms(op: &Op) -> Option<u64> {
+    op.retry_after_ms.get().filter(|_| common::denied(op))
+}
+
+fn usage(cell: &Cell, part: &Part) -> Usage {
+    Usage::new(part.uses(cell.header.contract.denials))
+}
+
+/// Hints of a part that were put to the test.
+#[derive(Default)]
+struct Held {
+    /// Waited out, and admitted.
+    out: u64,
+    /// Waited out half of it and not all, and refused.
+    half: u64,
+}
+
+/// The calls of one part, and what is known of the time between them.
+struct Waits<'a> {
+    cell: &'a Cell,
+    part: Part<'a>,
+    whole_seconds: bool,
+    own: Usage,
+    all: Option<&'a mut Usage>,
+}
+
+impl<'a> Waits<'a> {
+    fn new(
+        cell: &'a Cell,
+        part: Part<'a>,
+        whole_seconds: bool,
+        all: &'a mut BTreeMap<Option<NodeId>, Usage>,
+    ) -> Self {
+        Self { cell, part, whole_seconds, own: usage(cell, &part), all: all.get_mut(&part.node) }
+    }
+
+    fn slack_ns(&self) -> i64 {
+        common::step_ns(self.part.round).saturating_add(1_000_000)
+    }
+
+    fn judge(mut self) -> Result<Held, String> {
+        let mut by_cost: BTreeMap<u32, Vec<&Op>> = BTreeMap::new();
+        for op in self.part.ops().filter(|op| common::decided(op)) {
+            by_cost.entry(op.cost.get()).or_default().push(op);
+        }
+        let mut held = Held::default();
+        for calls in by_cost.values() {
+            let admitted: Vec<&Op> = calls.iter().copied().filter(|op| common::admitted(op)).collect();
+            let mut ahead = Ahead { out: Row::of(calls), half: Row::of(calls), admitted: Row::of(&admitted) };
+            for d in calls {
+                if let Some(ms) = hint_ms(d) {
+                    self.hold(d, ms, &mut ahead, &mut held)?;
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// Holds one hint against the calls of its cost after it.
+    fn hold(&mut self, d: &Op, ms: u64, ahead: &mut Ahead, held: &mut Held) -> Result<(), String> {
+        if ms == 0 {
+            return Err(self.witness(d, "was refused and told to come back at once"));
+        }
+        let told = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        let out = d.complete.0.saturating_add(told).saturating_add(self.slack_ns());
+        if let Some(e) = ahead.out.first_from(out)
+            && self.nothing_between(d, e)
+        {
+            if common::denied(e) {
+                let waited = Nanos(e.invoke.0.saturating_sub(d.complete.0));
+                let what = format!("{waited} after it {} refused again: too short", self.call(e));
+                return Err(self.witness(d, &format!("was refused and told to wait {ms} ms; {what}")));
+            }
+            held.out += 1;
+        }
+        let half = d.complete.0.saturating_add(told / 2);
+        if let Some(e) = ahead.half.first_from(half)
+            && e.invoke.0 < d.complete.0.saturating_add(told)
+            && common::denied(e)
+            && self.nothing_between(d, e)
+        {
+            held.half += 1;
+        }
+        let sure = if self.whole_seconds { told.saturating_sub(1_000_000_000) } else { told };
+        let early = d.invoke.0.saturating_add(sure / 2).saturating_sub(self.slack_ns());
+        if let Some(e) = ahead.admitted.first_from(d.complete.0.saturating_add(1))
+            && e.complete.0 < early
+            && self.nothing_between(d, e)
+        {
+            let waited = Nanos(e.complete.0.saturating_sub(d.invoke.0));
+            let what =
+                format!("no more than {waited} after it {} admitted: more than twice too long", self.call(e));
+            return Err(self.witness(d, &format!("was refused and told to wait {ms} ms; {what}")));
+        }
+        Ok(())
+    }
+
+    /// Whether only these two can have taken anything out of the limit after D was invoked and before
+    /// E had its answer. What was open when D was invoked may have been applied after it.
+    fn nothing_between(&mut self, d: &Op, e: &Op) -> bool {
+        let denials = self.cell.header.contract.denials;
+        let theirs: u64 = [d, e].iter().filter_map(|op| use_of(op, denials)).map(|u| u.cost).sum();
+        // After a step back D may not have seen what was counted under a later time.
+        let from = Nanos(d.invoke.0.saturating_sub(common::step_ns(self.part.round)));
+        let alone = |usage: &mut Usage| usage.between(from, e.complete) == theirs;
+        alone(&mut self.own) && self.all.as_deref_mut().is_none_or(alone)
+    }
+
+    fn call(&self, op: &Op) -> String {
+        format!("op {} of the same cost was", op.id)
+    }
+
+    fn witness(&self, d: &Op, what: &str) -> String {
+        let round: &Round = self.part.round;
+        format!("{}: {} {what}", self.part.in_words(), common::op_in_words(round, d))
+    }
+}
+
+/// Calls of one cost in order, and where each of the three questions was last answered.
+struct Ahead<'o> {
+    out: Row<'o>,
+    half: Row<'o>,
+    admitted: Row<'o>,
+}
+
+struct Row<'o> {
+    calls: &'o [&'o Op],
+    place: usize,
+}
+
+impl<'o> Row<'o> {
+    fn of(calls: &'o [&'o Op]) -> Self {
+        Self { calls, place: 0 }
+    }
+
+    /// The first call that was invoked at this moment or later.
+    fn first_from(&mut self, at: i64) -> Option<&'o Op> {
+        self.place = gallop(self.place, self.calls.len(), |place| self.calls[place].invoke.0 < at);
+        self.calls.get(self.place).copied()
+    }
+}
