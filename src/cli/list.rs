@@ -4,12 +4,22 @@ use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::{Answer, Refusal, args, output};
+use crate::model::figures::Figure;
 use crate::runner::exit::Exit;
 use crate::runner::scenarios;
 use crate::{backends, checkers, clients, formats, limiters, topologies, workloads};
 
-const KINDS: [&str; 8] =
-    ["scenarios", "limiters", "checks", "workloads", "topologies", "clients", "backends", "formats"];
+const KINDS: [&str; 9] = [
+    "scenarios",
+    "limiters",
+    "checks",
+    "figures",
+    "workloads",
+    "topologies",
+    "clients",
+    "backends",
+    "formats",
+];
 
 pub fn command() -> Command {
     Command::new("list")
@@ -45,6 +55,7 @@ fn entries(kind: &str) -> Result<Vec<Value>, String> {
             .collect(),
         "limiters" => catalogue(),
         "checks" => checkers::ALL.iter().map(|c| json!({"name": c.name(), "summary": c.proves()})).collect(),
+        "figures" => Figure::ALL.iter().map(|f| json!({"name": f.name(), "summary": f.summary()})).collect(),
         "workloads" => {
             workloads::ALL.iter().map(|w| json!({"name": w.shape().name(), "summary": w.summary()})).collect()
         }

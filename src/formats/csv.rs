@@ -1,16 +1,31 @@
 //! Long and tidy, for spreadsheets and pandas: one row per round, the cell repeated in each, one
-//! column per check with the bare verdict (empty where the cell does not have the check).
+//! column per figure that is shown and one per check with the bare verdict (each empty where the
+//! cell does not have it).
 //!
 //! A cell that never ran keeps one row with empty counts, so that its verdicts are not lost.
 //! pandas reads the verdict `n/a` as missing unless told `keep_default_na=False`.
 
 use super::words;
+use crate::model::figures::Figure;
 use crate::model::report::{CellReport, Report, RoundCounts};
 use crate::ports::format::{Format, Look};
 
-const COLUMNS: [&str; 14] = [
-    "scenario", "limiter", "policy", "client", "backend", "server", "limit", "round", "offered", "admitted",
-    "denied", "failed", "unknown", "preset",
+const COLUMNS: [&str; 15] = [
+    "scenario",
+    "limiter",
+    "variation",
+    "policy",
+    "client",
+    "backend",
+    "server",
+    "limit",
+    "round",
+    "offered",
+    "admitted",
+    "denied",
+    "failed",
+    "unknown",
+    "preset",
 ];
 
 pub struct Csv;
@@ -31,21 +46,45 @@ impl Format for Csv {
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
         let cells: Vec<&CellReport> = report.cells.iter().collect();
         let checks = words::checks(&cells);
-        let mut text = line(COLUMNS.iter().chain(&checks).map(|c| (*c).to_owned()));
+        let figures = figures(report);
+        let heads = COLUMNS.into_iter().chain(figures.iter().map(|f| f.name())).chain(checks.iter().copied());
+        let mut text = line(heads.map(str::to_owned));
         for cell in cells {
             let verdicts: Vec<String> = checks.iter().map(|name| verdict(cell, name)).collect();
+            let measured: Vec<String> = figures.iter().map(|f| figure(report, cell, *f)).collect();
             for counts in rounds(cell) {
-                text.push_str(&line(identity(cell).into_iter().chain(counts).chain(verdicts.clone())));
+                let figures = measured.iter().cloned();
+                text.push_str(&line(
+                    identity(cell).into_iter().chain(counts).chain(figures).chain(verdicts.clone()),
+                ));
             }
         }
         Ok(text)
     }
 }
 
-fn identity(cell: &CellReport) -> [String; 7] {
+/// The figures that some scenario shows, in order of first appearance.
+fn figures(report: &Report) -> Vec<Figure> {
+    let mut shown: Vec<Figure> = Vec::new();
+    for figure in report.scenarios.iter().flat_map(|s| &s.figures) {
+        if !shown.contains(figure) {
+            shown.push(*figure);
+        }
+    }
+    shown
+}
+
+/// The bare number, where the cell's own scenario shows it.
+fn figure(report: &Report, cell: &CellReport, figure: Figure) -> String {
+    let shown = report.scenarios.iter().any(|s| s.name == cell.scenario && s.figures.contains(&figure));
+    cell.figures.get(&figure).filter(|_| shown).map(ToString::to_string).unwrap_or_default()
+}
+
+fn identity(cell: &CellReport) -> [String; 8] {
     [
         cell.scenario.clone(),
         cell.limiter.clone(),
+        cell.variation.clone().unwrap_or_default(),
         cell.policy.clone().unwrap_or_default(),
         cell.client.clone(),
         cell.backend.clone(),
@@ -128,7 +167,7 @@ mod tests {
         let rows = read(&Csv.render(&report, Look::PLAIN).unwrap());
         let expected: usize = report.cells.iter().map(|c| c.rounds.len().max(1)).sum();
         assert_eq!(rows.len(), 1 + expected);
-        assert_eq!(rows[0][14..], ["never-over-limit", "meets-requirement", "every-key-expires"]);
-        assert_eq!(rows[1][7..17], ["1", "200", "200", "0", "0", "0", "0", "fail", "", ""]);
+        assert_eq!(rows[0][15..], ["never-over-limit", "meets-requirement", "every-key-expires"]);
+        assert_eq!(rows[1][8..18], ["1", "200", "200", "0", "0", "0", "0", "fail", "", ""]);
     }
 }

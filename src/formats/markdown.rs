@@ -88,7 +88,7 @@ fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {
         return blocks;
     }
     let labels = words::labels(cells);
-    blocks.push(table(cells, &labels));
+    blocks.push(table(scenario, cells, &labels));
     for kind in Kind::ALL {
         let entries = findings::of_kind(kind, cells, &labels);
         blocks.extend(titled(kind.title(), entries.iter().map(item).collect()));
@@ -122,22 +122,22 @@ fn item(entry: &Entry<'_>) -> String {
     lines.join("  \n  ")
 }
 
-fn table(cells: &[&CellReport], labels: &[String]) -> String {
+fn table(scenario: &ScenarioSummary, cells: &[&CellReport], labels: &[String]) -> String {
     let checks = words::checks(cells);
-    let heads = ["limiter", words::admitted_head(cells), "limit", "promise"].map(str::to_owned).into_iter();
+    let figures = scenario.figures.iter().map(|f| f.head());
+    let heads = ["limiter", words::admitted_head(cells)].into_iter().chain(figures);
+    let heads = heads.chain(["limit", "promise"]).map(str::to_owned);
     let mut rows = vec![row(heads.chain(checks.iter().map(|c| code(c))))];
-    rows.push(row(["---", "---", "---:", "---"].iter().copied().chain(checks.iter().map(|_| "---"))));
+    let rules = ["---", "---"].into_iter().chain(scenario.figures.iter().map(|_| "---:"));
+    rows.push(row(rules.chain(["---:", "---"]).chain(checks.iter().map(|_| "---"))));
     for (cell, label) in cells.iter().zip(labels) {
         let scope = if words::scope(cell).is_empty() { "global" } else { words::scope(cell) };
-        let figures = [
-            code(label),
-            words::admitted(&cell.rounds),
-            words::room(cell) + &words::at_once(cell),
-            scope.to_owned(),
-        ];
+        let measured = scenario.figures.iter().map(|f| words::figure(cell, *f));
+        let figures = [code(label), words::admitted(&cell.rounds)].into_iter().chain(measured);
+        let figures = figures.chain([words::room(cell) + &words::at_once(cell), scope.to_owned()]);
         let verdicts =
             checks.iter().map(|name| words::check(cell, name).map(|c| c.label()).unwrap_or_default());
-        rows.push(row(figures.into_iter().chain(verdicts)));
+        rows.push(row(figures.chain(verdicts)));
     }
     rows.join("\n")
 }

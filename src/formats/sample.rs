@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Scope};
+use crate::model::figures::Chart;
 use crate::model::report::{
     CellHonesty, CellReport, CheckReport, Honesty, Report, RoundCounts, SCHEMA, ScenarioSummary,
 };
@@ -49,6 +50,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
         },
         rounds: rounds(admitted),
         checks: Vec::new(),
+        figures: Default::default(),
         honesty: CellHonesty { generator_cpu: 0.61, overlap: 200, ..CellHonesty::default() },
         errors: BTreeMap::new(),
     }
@@ -160,6 +162,8 @@ pub fn report(cells: Vec<CellReport>) -> Report {
             terms: "as written: verdicts are compared with what the scenario expects".to_owned(),
             plan: "burst of 200 calls, 200 in flight over 20 connections from 2 nodes, 5 rounds".to_owned(),
             requires: Some("at most 10 in each 60s window, all nodes together".to_owned()),
+            figures: Vec::new(),
+            chart: Chart::Admitted,
         }],
         cells,
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::contract::Scope;
+use crate::model::figures::Figure;
 use crate::model::report::{CellReport, CheckReport, Honesty, Report, RoundCounts, ScenarioSummary};
 use crate::model::verdict::Verdict;
 
@@ -77,6 +78,43 @@ pub fn admitted(rounds: &[RoundCounts]) -> String {
     }
     let (low, mid, high) = spread(rounds);
     format!("{low}–{mid}–{high}")
+}
+
+/// A figure as its column shows it; a dash where the record does not tell it.
+pub fn figure(cell: &CellReport, figure: Figure) -> String {
+    cell.figures.get(&figure).map_or_else(|| "–".to_owned(), |value| figure_text(figure, *value))
+}
+
+/// No more digits than there is something behind: three of a time, one of a share, whole bytes.
+pub fn figure_text(figure: Figure, value: f64) -> String {
+    match figure {
+        Figure::DeniedPercent => format!("{value:.1}"),
+        Figure::RoundTripsPerDecision => format!("{value:.2}"),
+        _ if figure.is_time() => {
+            let digits = if value < 1.0 {
+                3
+            } else if value < 10.0 {
+                2
+            } else {
+                usize::from(value < 100.0)
+            };
+            grouped(&format!("{value:.digits$}"))
+        }
+        _ => grouped(&format!("{value:.0}")),
+    }
+}
+
+/// `1029400` as `1,029,400`; what follows a point stays as it is.
+fn grouped(number: &str) -> String {
+    let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let mut text = String::new();
+    for (i, c) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(c);
+    }
+    text + rest
 }
 
 /// Minimum, median (the lower one of two) and maximum of the admitted calls; zeros without rounds.
@@ -281,6 +319,15 @@ mod tests {
         let many = admitted(&sample::rounds(&[9, 10, 10, 10, 10, 10, 30]));
         assert_eq!(many, "9–10–30");
         assert_eq!(admitted(&[]), "–");
+    }
+
+    #[test]
+    fn a_figure_shows_no_more_digits_than_there_is_something_behind() {
+        let texts = [0.0412, 1.2345, 41.26, 3384.4].map(|ms| figure_text(Figure::P99Ms, ms));
+        assert_eq!(texts, ["0.041", "1.23", "41.3", "3,384"]);
+        assert_eq!(figure_text(Figure::BytesPerIdentity, 1_029_400.0), "1,029,400");
+        assert_eq!(figure_text(Figure::DeniedPercent, 33.333), "33.3");
+        assert_eq!(figure_text(Figure::RoundTripsPerDecision, 1.0005), "1.00");
     }
 
     #[test]

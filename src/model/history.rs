@@ -92,6 +92,9 @@ pub enum Event {
         /// What the server says the key takes in memory.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
+        /// The server's word for what kind of key it is: `string`, `zset`, `hash`, …
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<String>,
     },
     /// One exchange with the store, sent as a user who may touch the keys it declares and no other.
     Touch {
@@ -206,6 +209,14 @@ pub struct Probe {
     pub at: Nanos,
     pub holds: Option<u64>,
     pub bytes: Option<u64>,
+    pub kind: Option<String>,
+}
+
+impl Probe {
+    /// How many values the key keeps: what a string says is one, whatever number it is.
+    pub fn entries(&self) -> Option<u64> {
+        if self.kind.as_deref() == Some("string") { Some(1) } else { self.holds }
+    }
 }
 
 /// One exchange with the store under a user limited to the keys it declares.
@@ -484,8 +495,8 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.ops.push(Op::new(op, node, key, cost, at));
             return Ok(());
         }
-        Event::Probe { key, pttl, at, holds, bytes } => {
-            round.probes.push(Probe { key, pttl, at, holds, bytes });
+        Event::Probe { key, pttl, at, holds, bytes, kind } => {
+            round.probes.push(Probe { key, pttl, at, holds, bytes, kind });
             return Ok(());
         }
         Event::Touch { op, keys, refused, at } => {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::contract::Contract;
+use super::figures::{Chart, Figure, Figures};
 use super::matrix::Matrix;
 use super::units::{Limit, Seed};
 use super::verdict::{Standing, Verdict};
@@ -56,6 +57,11 @@ pub struct ScenarioSummary {
     /// The requirement in words, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<String>,
+    /// The figures to show, in the order of the columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
+    #[serde(default, skip_serializing_if = "Chart::is_admitted")]
+    pub chart: Chart,
 }
 
 /// What the figures rest on.
@@ -122,6 +128,9 @@ pub struct CellReport {
     pub contract: Contract,
     pub rounds: Vec<RoundCounts>,
     pub checks: Vec<CheckReport>,
+    /// What the record tells beside the verdicts, whether or not the scenario shows it.
+    #[serde(default)]
+    pub figures: Figures,
     pub honesty: CellHonesty,
     /// Error texts with how often each came up.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

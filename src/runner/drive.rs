@@ -278,12 +278,14 @@ async fn probe_keys(
             scan.query_async(connection).await.context("the keys of the round cannot be listed")?;
         for key in keys {
             let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
-            let (holds, bytes) = if drive.cell.setup.observe.memory {
-                (holds(connection, &key).await?, memory(connection, &key).await?)
-            } else {
-                (None, None)
-            };
-            drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes });
+            let (mut holds, mut bytes, mut kind) = (None, None, None);
+            if drive.cell.setup.observe.memory {
+                let told: String = redis::cmd("TYPE").arg(&key).query_async(connection).await?;
+                holds = held(connection, &key, &told).await?;
+                bytes = memory(connection, &key).await?;
+                kind = Some(told).filter(|k| k != "none");
+            }
+            drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
         }
         cursor = next;
         if cursor == 0 {
@@ -294,9 +296,8 @@ async fn probe_keys(
 }
 
 /// A counter's value, or how many members the key has.
-async fn holds(connection: &mut MultiplexedConnection, key: &str) -> anyhow::Result<Option<u64>> {
-    let kind: String = redis::cmd("TYPE").arg(key).query_async(connection).await?;
-    let ask = match kind.as_str() {
+async fn held(connection: &mut MultiplexedConnection, key: &str, kind: &str) -> anyhow::Result<Option<u64>> {
+    let ask = match kind {
         "string" => "GET",
         "zset" => "ZCARD",
         "hash" => "HLEN",

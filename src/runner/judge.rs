@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::checkers;
+use crate::model::figures;
 use crate::model::history::{Cell, PlannedCheck, Round};
 use crate::model::op::Outcome;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, RoundCounts};
@@ -30,6 +31,7 @@ pub fn judge(cell: &Cell) -> CellReport {
         contract: header.contract.clone(),
         rounds: cell.rounds.iter().map(counts).collect(),
         checks: header.checks.iter().map(|c| check(cell, c)).collect(),
+        figures: figures::measure(cell),
         honesty: honesty(cell),
         errors,
     }

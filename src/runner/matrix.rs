@@ -31,6 +31,7 @@ pub fn plans(matrix: &MatrixPlan, limiters: &[LimiterRef], seed: Seed) -> Result
         let columns = || matrix.columns.iter().filter(|c| c.scenario == column.scenario);
         named.scenario.checks = columns().map(|c| c.check.clone()).collect();
         // What is expected of these limiters is the matrix's to say.
+        named.scenario.figures.clear();
         named.scenario.expectations.clear();
         let variations = columns().filter_map(|c| c.variation.clone()).collect();
         let changes = Overrides { limiters: rows.clone(), variations, ..Overrides::default() };

@@ -116,6 +116,8 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
             };
             format!("{}, {over}", required.bound.in_words())
         }),
+        figures: scenario.figures.clone(),
+        chart: scenario.chart(),
     };
     let call = call.into_iter().chain(changes.to_args()).chain(["--seed".to_owned(), seed.to_string()]);
     Ok(Plan { name, call: call.collect(), summary, cells, scenario })

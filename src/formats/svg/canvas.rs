@@ -28,6 +28,8 @@ pub mod ink {
     pub const OVER: RGBColor = RGBColor(184, 66, 0);
     pub const KEPT: RGBColor = RGBColor(0, 104, 165);
     pub const UNTOLD: RGBColor = RGBColor(118, 118, 118);
+    /// What no check judges.
+    pub const FIGURE: RGBColor = RGBColor(0, 112, 82);
 }
 
 /// A text's size in pixels, weight and colour.

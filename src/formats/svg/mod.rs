@@ -1,14 +1,18 @@
 //! One chart per scenario, stacked: limiters down the side, admitted calls to the right, a dot per
-//! round against the line of what was left of the limit. A standalone SVG file.
+//! round against the line of what was left of the limit; or, where the scenario shows one, a figure.
+//! A standalone SVG file.
 //!
 //! Horizontal, because limiters have long names. Dots are moved apart up and down only: sideways
 //! would put a round that kept the limit beyond its line.
 
 mod canvas;
 pub mod heat_map;
+mod figure;
 mod panel;
 mod row;
 mod scale;
+
+use std::collections::BTreeSet;
 
 use plotters::style::RGBColor;
 use plotters::style::text_anchor::HPos;
@@ -27,7 +31,7 @@ impl Format for Svg {
     }
 
     fn file(&self) -> &'static str {
-        "admitted.svg"
+        "chart.svg"
     }
 
     fn on_stdout(&self) -> bool {
@@ -37,7 +41,7 @@ impl Format for Svg {
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
         let panels: Vec<Panel<'_>> = report.scenarios.iter().map(|s| Panel::new(report, s)).collect();
         let width = panels.iter().map(Panel::width).max().unwrap_or(760);
-        let foot = foot(report, width);
+        let foot = foot(report, &panels, width);
         let height =
             panels.iter().map(|p| p.height(width)).sum::<i32>() + foot.len() as i32 * LINE + 2 * EDGE;
         let mut text = String::new();
@@ -49,30 +53,22 @@ impl Format for Svg {
         }
         draw_foot(&canvas, &foot, y + EDGE / 2)?;
         canvas.finish()?;
-        Ok(text.replacen(
-            "<svg ",
-            "<svg role=\"img\" aria-label=\"Admitted calls per round and limiter\" ",
-            1,
-        ))
+        let shown: BTreeSet<String> = panels.iter().map(Panel::shows).collect();
+        let label = shown.into_iter().collect::<Vec<_>>().join("; ");
+        Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1))
     }
 }
 
 /// What the chart means, and what the figures stand on.
-fn foot(report: &Report, width: i32) -> Vec<(String, RGBColor)> {
+fn foot(report: &Report, panels: &[Panel<'_>], width: i32) -> Vec<(String, RGBColor)> {
     let mut lines: Vec<(String, RGBColor)> = Vec::new();
     if report.cells.is_empty() {
         lines.push(("No limiter was run.".to_owned(), ink::OVER));
-    } else {
-        let shown = |ink: &RGBColor| report.cells.iter().any(|c| row::color(c) == *ink);
-        for (text, ink) in [
-            ("convicted by never-over-limit", ink::OVER),
-            ("not convicted: no window was seen to hold more than was promised", ink::KEPT),
-            ("not told: unknown, not applicable or not checked", ink::UNTOLD),
-        ] {
-            lines.extend(shown(&ink).then(|| (format!("● {text}"), ink)));
+    }
+    for (text, ink) in panels.iter().flat_map(Panel::legend) {
+        if !lines.iter().any(|(known, _)| known == text) {
+            lines.push((text.to_owned(), ink));
         }
-        let key = "One dot per round, the first on top; a bar shows how far the median is beyond the limit.";
-        lines.push((key.to_owned(), ink::QUIET));
     }
     if let Some(error) = &report.error {
         lines.push((format!("{}: {error}", words::error_head(report)), ink::OVER));
@@ -97,6 +93,7 @@ mod tests {
     use super::super::sample;
     use super::*;
     use crate::model::contract::Scope;
+    use crate::model::figures::{Chart, Figure};
     use crate::model::verdict::Verdict;
 
     fn svg(report: &Report) -> String {
@@ -131,6 +128,46 @@ mod tests {
     /// The texts of a chart, as XML has them.
     fn texts(svg: &str) -> Vec<&str> {
         svg.split("<text").skip(1).map(|t| t.split(['>', '<']).nth(1).unwrap().trim()).collect()
+    }
+
+    /// A report whose chart is one of a figure.
+    fn measured(figure: Figure, values: &[f64]) -> Report {
+        let cell = |(i, value): (usize, &f64)| {
+            let mut cell = sample::cell(&format!("token-bucket-read-write:variant={i}"), &[10]);
+            cell.variation = Some("at the far end of a rather long cable, once more".to_owned());
+            cell.figures.insert(figure, *value);
+            cell
+        };
+        let mut report = sample::report(values.iter().enumerate().map(cell).collect());
+        (report.scenarios[0].figures, report.scenarios[0].chart) = (vec![figure], Chart::Figure);
+        report
+    }
+
+    #[test]
+    fn the_chart_of_a_figure_names_it_and_its_values_and_what_was_not_told() {
+        let mut report = measured(Figure::BytesPerIdentity, &[96.0, 1_029_400.0, 0.0]);
+        report.cells.push(sample::cell("in-memory", &[10]));
+        let svg = svg(&report);
+        let texts = texts(&svg);
+        for text in
+            ["bytes per identity, logarithmic", "96", "1,029,400", "0", "not told", "● measured, not judged"]
+        {
+            assert!(texts.contains(&text), "{text}: {texts:?}");
+        }
+        assert!(svg.contains("aria-label=\"Bytes per identity for each limiter\""));
+        assert!(!svg.contains("admitted calls per round"), "the axis of another chart");
+    }
+
+    #[test]
+    fn what_is_held_against_the_limit_shows_its_line_and_who_misses_the_requirement() {
+        let mut report = measured(Figure::MostInWindow, &[20.0, 10.0]);
+        for (cell, verdict) in report.cells.iter_mut().zip([Verdict::Fail, Verdict::Pass]) {
+            cell.checks.push(sample::check("meets-requirement", verdict, None, "text"));
+        }
+        let svg = svg(&report);
+        for text in ["limit 10", "● misses the requirement", "● meets the requirement"] {
+            assert!(texts(&svg).contains(&text), "{text}");
+        }
     }
 
     #[test]
@@ -210,6 +247,36 @@ mod tests {
         svg.split("<text").skip(1).map(boxed).collect()
     }
 
+    /// No two texts meet, and none is cut off.
+    fn assert_apart(svg: &str, what: &str) {
+        let (boxes, size) = (boxes(svg), svg.split("viewBox=\"").nth(1).unwrap().split('"').next().unwrap());
+        let size: Vec<f64> = size.split(' ').filter_map(|n| n.parse().ok()).collect();
+        for (i, (text, a)) in boxes.iter().enumerate() {
+            let inside = a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= size[2] && a[3] <= size[3];
+            assert!(inside, "{text} leaves the picture: {a:?} of {size:?}");
+            for (other, b) in &boxes[i + 1..] {
+                let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+                assert!(apart, "{text} covers {other} with {what}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_of_a_figures_chart_covers_another_or_leaves_the_picture() {
+        for rows in [1, 3, 30] {
+            for step in [1.0, 7.3, 1000.0] {
+                for figure in [Figure::BytesPerIdentity, Figure::P99Ms, Figure::MostInWindow] {
+                    let values: Vec<f64> =
+                        (0..rows).map(|i| 0.04 + f64::from(i) * f64::from(i) * step).collect();
+                    assert_apart(
+                        &svg(&measured(figure, &values)),
+                        &format!("{rows} rows of {}", figure.name()),
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn no_text_covers_another_or_leaves_the_picture() {
         for limiters in [1, 4, 10, 25] {
@@ -222,16 +289,7 @@ mod tests {
                     sample::judged(cell, Some(Verdict::Pass))
                 };
                 let svg = svg(&sample::report((0..limiters).map(cell).collect()));
-                let (boxes, size) = (boxes(&svg), svg.split('"').nth(9).unwrap());
-                let size: Vec<f64> = size.split(' ').filter_map(|n| n.parse().ok()).collect();
-                for (i, (text, a)) in boxes.iter().enumerate() {
-                    let inside = a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= size[2] && a[3] <= size[3];
-                    assert!(inside, "{text} leaves the picture: {a:?} of {size:?}");
-                    for (other, b) in &boxes[i + 1..] {
-                        let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
-                        assert!(apart, "{text} covers {other} with {limiters} limiters, {rounds} rounds");
-                    }
-                }
+                assert_apart(&svg, &format!("{limiters} limiters, {rounds} rounds"));
             }
         }
     }

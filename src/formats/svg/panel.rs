@@ -1,13 +1,17 @@
 //! One scenario's chart, laid out in pixels: its heads, the axis, the limit and a row per limiter.
+//! Where the scenario shows a figure, the plot is that of `figure`.
 
 use std::collections::BTreeSet;
 
+use plotters::style::RGBColor;
 use plotters::style::text_anchor::HPos;
 
 use super::super::words;
 use super::canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
+use super::figure::{self, Plot};
 use super::row;
 use super::scale::{Scale, short};
+use crate::model::figures::{Chart, Figure};
 use crate::model::report::{CellReport, Report, ScenarioSummary};
 
 const PLOT: i32 = 460;
@@ -15,6 +19,7 @@ const PLOT: i32 = 460;
 const NARROWEST: i32 = 760;
 const TITLE_LINE: i32 = 24;
 
+const HEAD: Type = Type::bold(13.0, ink::TEXT);
 const TITLE: Type = Type::bold(18.0, ink::TEXT);
 const NAME: Type = Type::new(13.0, ink::TEXT);
 const NOTE: Type = Type::new(11.0, ink::QUIET);
@@ -26,6 +31,8 @@ pub struct Panel<'a> {
     scenario: &'a ScenarioSummary,
     cells: Vec<&'a CellReport>,
     names: Vec<String>,
+    /// What is plotted instead of admitted calls.
+    figure: Option<Figure>,
     /// Left end of the axis.
     left: i32,
     row: i32,
@@ -36,8 +43,10 @@ impl<'a> Panel<'a> {
         let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
         let names: Vec<String> = words::labels(&cells).iter().map(|n| row::shorten(n)).collect();
         let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
-        let row = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
-        let mut panel = Self { scenario, cells, names, left: 0, row };
+        let figure = scenario.figures.first().copied().filter(|_| scenario.chart == Chart::Figure);
+        let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
+        let row = if figure.is_some() { figure::ROW } else { dots };
+        let mut panel = Self { scenario, cells, names, figure, left: 0, row };
         let notes = panel.cells.iter().map(|c| NOTE.width(&panel.note(c)));
         let widest = panel.names.iter().map(|n| NAME.width(n)).chain(notes).max();
         panel.left = EDGE + widest.unwrap_or(0).max(120) + 14;
@@ -45,14 +54,51 @@ impl<'a> Panel<'a> {
     }
 
     pub fn width(&self) -> i32 {
-        let figures = self.cells.iter().map(|c| beside(c).2).max().unwrap_or(0);
+        let figures = match self.plot() {
+            Some(plot) => plot.beside(),
+            None => self.cells.iter().map(|c| beside(c).2).max().unwrap_or(0),
+        };
         (self.left + PLOT + 14 + figures + EDGE).max(NARROWEST)
     }
 
+    /// What there is to see, for who cannot see it.
+    pub fn shows(&self) -> String {
+        match self.figure {
+            Some(figure) => format!("{} for each limiter", capital(figure.head())),
+            None => "Admitted calls per round and limiter".to_owned(),
+        }
+    }
+
+    /// What the colours mean, as far as they are used.
+    pub fn legend(&self) -> Vec<(&'static str, RGBColor)> {
+        let (known, color): (&[_], Box<dyn Fn(&CellReport) -> RGBColor>) = match self.figure {
+            Some(figure) => (&figure::LEGEND, Box::new(move |c| figure::color(figure, c))),
+            None => (&row::LEGEND, Box::new(row::color)),
+        };
+        let used = |ink: RGBColor| self.cells.iter().any(|c| color(c) == ink);
+        let mut legend: Vec<_> = known.iter().copied().filter(|(_, ink)| used(*ink)).collect();
+        if self.figure.is_none() && !self.cells.is_empty() {
+            legend.push((row::KEY, ink::QUIET));
+        }
+        legend
+    }
+
+    /// The figure's plot, where one is shown.
+    fn plot(&self) -> Option<Plot<'_>> {
+        self.figure.map(|figure| Plot { figure, cells: &self.cells, left: self.left, width: PLOT })
+    }
+
     pub fn height(&self, width: i32) -> i32 {
-        let plot = if self.cells.is_empty() { 0 } else { 30 + self.row * self.cells.len() as i32 + 62 };
+        let rows = self.row * self.cells.len() as i32;
+        let plot = if self.cells.is_empty() { 0 } else { 30 + rows + figure::BELOW };
         let title = fold(&self.scenario.title, TITLE, width).len() as i32 * TITLE_LINE;
-        title + self.head(width).len() as i32 * LINE + 20 + plot
+        let said = self.said(width).len() as i32 * LINE;
+        title + said + self.head(width).len() as i32 * LINE + 20 + plot
+    }
+
+    /// What a figure's plot shows, in words.
+    fn said(&self, width: i32) -> Vec<String> {
+        self.figure.map(|f| fold(&capital(f.summary()), HEAD, width)).unwrap_or_default()
     }
 
     /// The lines below the title.
@@ -72,6 +118,10 @@ impl<'a> Panel<'a> {
             y += TITLE_LINE;
         }
         y += 2;
+        for line in self.said(width) {
+            canvas.text(&line, (EDGE, y), HEAD, HPos::Left)?;
+            y += LINE;
+        }
         for line in self.head(width) {
             canvas.text(&line, (EDGE, y), SMALL, HPos::Left)?;
             y += LINE;
@@ -80,6 +130,12 @@ impl<'a> Panel<'a> {
             return Ok(());
         }
         let top = y + 30;
+        if let Some(plot) = self.plot() {
+            for (i, (cell, name)) in (0..).zip(self.cells.iter().zip(&self.names)) {
+                self.names(canvas, cell, name, top + self.row * i + self.row / 2)?;
+            }
+            return plot.draw(canvas, top);
+        }
         let scale = self.scale();
         self.axis(canvas, &scale, top)?;
         self.limits(canvas, &scale, top)?;
@@ -150,6 +206,9 @@ impl<'a> Panel<'a> {
 
     /// What the line above the rows does not say of this limiter.
     fn note(&self, cell: &CellReport) -> String {
+        if self.figure.is_some() {
+            return String::new();
+        }
         let own = !self.same_room() && !cell.rounds.is_empty();
         let limit = own.then(|| format!("limit {}", words::room(cell)));
         limit.into_iter().chain(row::promise(cell)).collect::<Vec<_>>().join(", ")
@@ -178,6 +237,11 @@ impl<'a> Panel<'a> {
         let ink = if row::misses_requirement(cell) { ink::OVER } else { ink };
         canvas.text(&verdict, (x, middle + 8), Type { ink, ..NOTE }, HPos::Left)
     }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// The two lines beside a limiter's dots, and how wide they are.

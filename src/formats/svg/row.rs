@@ -10,7 +10,16 @@ use crate::model::verdict::Verdict;
 
 /// The check whose verdict colours the dots, and the one that is named if it disagrees.
 const OVER: &str = "never-over-limit";
-const REQUIREMENT: &str = "meets-requirement";
+pub const REQUIREMENT: &str = "meets-requirement";
+
+/// What the colours of the dots mean.
+pub const LEGEND: [(&str, RGBColor); 3] = [
+    ("● convicted by never-over-limit", ink::OVER),
+    ("● not convicted: no window was seen to hold more than was promised", ink::KEPT),
+    ("● not told: unknown, not applicable or not checked", ink::UNTOLD),
+];
+pub const KEY: &str =
+    "One dot per round, the first on top; a bar shows how far the median is beyond the limit.";
 
 const LONGEST_NAME: usize = 56;
 /// Rounds beyond this many share their height in the row with earlier ones.

@@ -53,6 +53,66 @@ impl Scale {
     }
 }
 
+/// The same for amounts of any size: bytes, milliseconds, shares.
+#[derive(Debug, Clone, Copy)]
+pub struct Amounts {
+    left: i32,
+    width: i32,
+    /// The amount at the left end, if the axis is logarithmic; else the axis begins at 0.
+    lowest: Option<f64>,
+    top: f64,
+}
+
+/// Beyond two decades the small amounts of a linear axis cannot be told apart.
+const DECADES: f64 = 100.0;
+
+impl Amounts {
+    /// An axis that shows all `values`. One of 0 is at the left end.
+    pub fn new(values: &[f64], left: i32, width: i32) -> Self {
+        let above = || values.iter().copied().filter(|v| *v > 0.0);
+        let top = above().fold(0.0, f64::max);
+        let least = above().fold(f64::INFINITY, f64::min);
+        let apart = top / least > DECADES;
+        // A whole power below the least, so that its line has a length.
+        let lowest = apart.then(|| 10f64.powf((least.log10() - 0.05).floor()));
+        Self { left, width, lowest, top: if top > 0.0 { top } else { 1.0 } }
+    }
+
+    pub fn is_logarithmic(&self) -> bool {
+        self.lowest.is_some()
+    }
+
+    pub fn at(&self, value: f64) -> i32 {
+        let share = match self.lowest {
+            Some(low) => (value.max(low) / low).ln() / (self.top / low).ln(),
+            None => value / self.top,
+        };
+        self.left + (f64::from(self.width) * share.clamp(0.0, 1.0)).round() as i32
+    }
+
+    pub fn ticks(&self) -> Vec<f64> {
+        let whole = |e: i32| if e < 0 { 1.0 / 10f64.powi(-e) } else { 10f64.powi(e) };
+        let Some(low) = self.lowest else {
+            let steps = (-6..18).flat_map(|e| [1.0, 2.0, 5.0].map(|m| (m, e)));
+            let (m, e) =
+                steps.into_iter().find(|(m, e)| self.top / (m * whole(*e)) <= 6.0).unwrap_or((1.0, 18));
+            // Multiplied before it is divided: 3 × 0.1 is not 0.3.
+            let tick =
+                |n: i32| if e < 0 { f64::from(n) * m / 10f64.powi(-e) } else { f64::from(n) * m * whole(e) };
+            return (0..).map(tick).take_while(|t| *t <= self.top).collect();
+        };
+        let first = low.log10().round() as i32;
+        let all = (first..first + 24).map(whole).take_while(|t| *t <= self.top);
+        let mut kept: Vec<f64> = Vec::new();
+        for tick in all {
+            if kept.last().is_none_or(|last| self.at(tick) - self.at(*last) >= TICKS_APART) {
+                kept.push(tick);
+            }
+        }
+        kept
+    }
+}
+
 /// The smallest of 1, 2, 5, 10, 20, 50, … that gives at most six steps.
 fn round_step(top: u64) -> u64 {
     let steps = (0..18).flat_map(|e| [1, 2, 5].map(|m| m * 10u64.pow(e)));
@@ -82,7 +142,29 @@ mod tests {
         assert!(Scale::new(&[5], &[1_000], 0, 400).is_logarithmic());
     }
 
+    #[test]
+    fn amounts_more_than_two_decades_apart_get_a_logarithmic_axis() {
+        assert!(!Amounts::new(&[0.0, 1.0, 100.0], 0, 400).is_logarithmic());
+        let bytes = Amounts::new(&[96.0, 1_029_400.0], 0, 400);
+        assert!(bytes.is_logarithmic() && bytes.at(0.0) == 0 && bytes.at(96.0) > 0);
+        assert_eq!(bytes.ticks(), [10.0, 100.0, 1e3, 1e4, 1e5, 1e6]);
+        assert_eq!(Amounts::new(&[0.5], 0, 400).ticks(), [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]);
+        assert_eq!(Amounts::new(&[], 0, 400).ticks(), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+    }
+
     proptest! {
+        #[test]
+        fn an_axis_of_amounts_holds_every_one_in_order(
+            mut values in proptest::collection::vec(0.0f64..1e9, 0..20),
+        ) {
+            let scale = Amounts::new(&values, 100, 400);
+            values.sort_by(f64::total_cmp);
+            let at: Vec<i32> = values.iter().map(|v| scale.at(*v)).collect();
+            prop_assert!(at.is_sorted() && at.iter().all(|x| (100..=500).contains(x)));
+            let ticks: Vec<i32> = scale.ticks().iter().map(|t| scale.at(*t)).collect();
+            prop_assert!(ticks.windows(2).all(|w| w[1] - w[0] >= TICKS_APART), "{:?}", scale.ticks());
+        }
+
         #[test]
         fn the_axis_holds_every_count_in_order(
             mut counts in proptest::collection::vec(0u64..1 << 53, 1..20),

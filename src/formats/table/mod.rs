@@ -62,20 +62,23 @@ fn section(page: &mut Page, scenario: &ScenarioSummary, cells: &[&CellReport]) {
         return page.line("  ", "no limiter was run", Tone::Unsure);
     }
     let labels = words::labels(cells);
-    let grid = grid::render(&rows(cells, &labels), page.look);
+    let grid = grid::render(&rows(scenario, cells, &labels), page.look);
     page.text.push_str(&grid);
     evidence(page, cells, &labels);
 }
 
-fn rows(cells: &[&CellReport], labels: &[String]) -> Vec<Vec<Text>> {
+fn rows(scenario: &ScenarioSummary, cells: &[&CellReport], labels: &[String]) -> Vec<Vec<Text>> {
     let checks = words::checks(cells);
-    let heads = ["limiter", words::admitted_head(cells), "limit"];
-    let heads = heads.iter().chain(&checks);
-    let mut rows = vec![heads.map(|h| Text::new(*h, Tone::Strong)).collect()];
+    let figures = scenario.figures.iter().map(|f| f.head());
+    let heads = ["limiter", words::admitted_head(cells)].into_iter().chain(figures);
+    let heads = heads.chain(["limit"]).chain(checks.iter().copied());
+    let mut rows = vec![heads.map(|h| Text::new(h, Tone::Strong)).collect()];
     for (cell, label) in cells.iter().zip(labels) {
         let limit = format!("{}{} {}", words::room(cell), words::at_once(cell), words::scope(cell));
-        let figures = [label.clone(), words::admitted(&cell.rounds), limit.trim().to_owned()];
-        let mut row: Vec<Text> = figures.map(|text| Text::new(text, Tone::Plain)).into();
+        let measured = scenario.figures.iter().map(|f| words::figure(cell, *f));
+        let figures = [label.clone(), words::admitted(&cell.rounds)].into_iter().chain(measured);
+        let figures = figures.chain([limit.trim().to_owned()]);
+        let mut row: Vec<Text> = figures.map(|text| Text::new(text, Tone::Plain)).collect();
         row.extend(checks.iter().map(|name| match words::check(cell, name) {
             Some(check) => Text::new(check.label(), Tone::of(Kind::of(check))),
             None => Text::new("", Tone::Plain),

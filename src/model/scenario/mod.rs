@@ -16,6 +16,7 @@ pub use vary::{Setup, Vary};
 pub use workload::{PlannedCall, Shape, WorkloadPlan};
 
 use super::contract::{Bound, Requirement, Scope};
+use super::figures::{Chart, Figure};
 use super::names;
 use super::units::{Limit, Micros, Window};
 use super::verdict::Verdict;
@@ -51,6 +52,12 @@ pub struct Scenario {
     /// What is not expected here is expected as the verdict matrix has it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expect_as_matrix: bool,
+    /// Figures to show beside the verdicts, in the order of the columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
+    /// What the chart shows: the first figure if there is one, unless said otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chart: Option<Chart>,
     #[serde(default, rename = "expect")]
     pub expectations: Vec<Expectation>,
 }
@@ -267,6 +274,13 @@ impl Scenario {
         if self.checks.is_empty() {
             return Err(("checks".to_owned(), "a scenario needs at least one check".to_owned()));
         }
+        if let Some(figure) = self.figures.iter().enumerate().find(|(n, f)| self.figures[..*n].contains(f)) {
+            let name = figure.1.name();
+            return Err((format!("\"{name}\""), format!("the figure '{name}' is listed twice")));
+        }
+        if self.chart == Some(Chart::Figure) && self.figures.is_empty() {
+            return Err(("chart".to_owned(), "a chart of a figure needs a figure to show".to_owned()));
+        }
         let mut labels: Vec<String> = self.variants.iter().map(|v| v.limiter.to_string()).collect();
         labels.sort();
         if let Some(pair) = labels.windows(2).find(|w| w[0] == w[1]) {
@@ -308,6 +322,12 @@ impl Scenario {
         self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))?;
         self.observe_fits().map_err(|message| ("[observe]".to_owned(), message))?;
         self.preset_fits().map_err(|message| ("preset".to_owned(), message))
+    }
+
+    /// What its chart shows.
+    pub fn chart(&self) -> Chart {
+        let default = if self.figures.is_empty() { Chart::Admitted } else { Chart::Figure };
+        self.chart.unwrap_or(default)
     }
 
     /// What is observed call by call needs calls that do not overlap.

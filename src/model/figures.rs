@@ -1,0 +1,301 @@
+//! Figures: what a cell's record measures, beside what its checks decide. Never a verdict.
+//!
+//! Computed from the recorded history alone, so that `analyze` gives the same. A figure that the
+//! record cannot tell is absent, never zero. O(n log n) in the calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::history::{Cell, Probe, Round};
+use super::op::{Op, Outcome};
+use super::units::Window;
+
+/// What can be measured. The name carries the unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    BytesPerIdentity,
+    EntriesPerIdentity,
+    RoundTripsPerDecision,
+    MostRoundTrips,
+    P50Ms,
+    P99Ms,
+    MaxMs,
+    DeniedPercent,
+    FirstRefused,
+    MostInWindow,
+    Undecided,
+}
+
+/// The figures of one cell, as far as its record tells them.
+pub type Figures = BTreeMap<Figure, f64>;
+
+/// What a scenario's chart shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chart {
+    /// Admitted calls per round, against the limit.
+    #[default]
+    Admitted,
+    /// The first of the scenario's figures.
+    Figure,
+}
+
+impl Chart {
+    /// For a default that need not be written.
+    pub fn is_admitted(&self) -> bool {
+        *self == Self::Admitted
+    }
+}
+
+impl Figure {
+    pub const ALL: [Self; 11] = [
+        Self::BytesPerIdentity,
+        Self::EntriesPerIdentity,
+        Self::RoundTripsPerDecision,
+        Self::MostRoundTrips,
+        Self::P50Ms,
+        Self::P99Ms,
+        Self::MaxMs,
+        Self::DeniedPercent,
+        Self::FirstRefused,
+        Self::MostInWindow,
+        Self::Undecided,
+    ];
+
+    /// As scenario files and `results.json` name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BytesPerIdentity => "bytes-per-identity",
+            Self::EntriesPerIdentity => "entries-per-identity",
+            Self::RoundTripsPerDecision => "round-trips-per-decision",
+            Self::MostRoundTrips => "most-round-trips",
+            Self::P50Ms => "p50-ms",
+            Self::P99Ms => "p99-ms",
+            Self::MaxMs => "max-ms",
+            Self::DeniedPercent => "denied-percent",
+            Self::FirstRefused => "first-refused",
+            Self::MostInWindow => "most-in-window",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// The head of its column, and the title of its axis.
+    pub fn head(self) -> &'static str {
+        match self {
+            Self::BytesPerIdentity => "bytes per identity",
+            Self::EntriesPerIdentity => "entries per identity",
+            Self::RoundTripsPerDecision => "round trips per decision",
+            Self::MostRoundTrips => "most round trips of a call",
+            Self::P50Ms => "p50 in ms",
+            Self::P99Ms => "p99 in ms",
+            Self::MaxMs => "max in ms",
+            Self::DeniedPercent => "denied in %",
+            Self::FirstRefused => "first refused call",
+            Self::MostInWindow => "most admitted in one window",
+            Self::Undecided => "calls without a decision",
+        }
+    }
+
+    /// What it says, in one line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::BytesPerIdentity => {
+                "what the server says the keys of one identity take, where [observe] memory is on"
+            }
+            Self::EntriesPerIdentity => {
+                "values that the store keeps for one identity, where [observe] memory is on"
+            }
+            Self::RoundTripsPerDecision => {
+                "exchanges with the store that a decided call waited for, on average"
+            }
+            Self::MostRoundTrips => "the most exchanges with the store that any decided call waited for",
+            Self::P50Ms => "how long half of the decided calls took at most",
+            Self::P99Ms => "how long 99 of 100 decided calls took at most",
+            Self::MaxMs => "how long the slowest decided call took",
+            Self::DeniedPercent => "share of the decided calls that were refused",
+            Self::FirstRefused => "which call of a round, from 1, was the first to be refused",
+            Self::MostInWindow => {
+                "the most that one identity was admitted within one window's length, wherever it begins"
+            }
+            Self::Undecided => "calls that failed, or whose outcome nobody knows",
+        }
+    }
+
+    /// Whether it is a time: of a machine and a moment.
+    pub fn is_time(self) -> bool {
+        matches!(self, Self::P50Ms | Self::P99Ms | Self::MaxMs)
+    }
+}
+
+/// Everything that the record of a cell tells.
+pub fn measure(cell: &Cell) -> Figures {
+    let mut figures = Figures::new();
+    if cell.header.not_run.is_some() || cell.rounds.is_empty() {
+        return figures;
+    }
+    let mut set = |figure, value: Option<f64>| {
+        if let Some(value) = value {
+            figures.insert(figure, value);
+        }
+    };
+    let whole: Vec<&Round> = cell.rounds.iter().filter(|r| r.complete).collect();
+    let fullest = |of: fn(&Probe) -> Option<u64>| {
+        whole.iter().filter_map(|r| per_identity(r, of)).max_by(f64::total_cmp).map(|n| rounded(n, 1))
+    };
+    set(Figure::BytesPerIdentity, fullest(|p| p.bytes));
+    set(Figure::EntriesPerIdentity, fullest(Probe::entries));
+
+    let decided_in = |r: &Round| r.count(Outcome::Admitted) + r.count(Outcome::Denied);
+    let counted: u64 = whole.iter().map(|r| decided_in(r)).sum();
+    let trips: u64 = whole.iter().map(|r| r.trips).sum();
+    let share = |part: u64, of: u64, digits| (of > 0).then(|| rounded(part as f64 / of as f64, digits));
+    set(Figure::RoundTripsPerDecision, share(trips, counted, 3));
+    let most = whole.iter().map(|r| r.most_trips).max();
+    set(Figure::MostRoundTrips, most.filter(|_| counted > 0).map(f64::from));
+
+    let (p50, p99, max) = latencies(cell);
+    set(Figure::P50Ms, p50);
+    set(Figure::P99Ms, p99);
+    set(Figure::MaxMs, max);
+
+    let sum = |outcome| cell.rounds.iter().map(|r| r.count(outcome)).sum::<u64>();
+    let (admitted, denied) = (sum(Outcome::Admitted), sum(Outcome::Denied));
+    set(Figure::DeniedPercent, share(denied * 100, admitted + denied, 2));
+    set(Figure::FirstRefused, cell.rounds.iter().filter_map(first_refused).min().map(|n| n as f64));
+    set(Figure::Undecided, Some((sum(Outcome::Failed) + sum(Outcome::Unknown)) as f64));
+    let most = window_of(cell).and_then(|w| cell.rounds.iter().map(|r| most_in_window(r, w)).max());
+    set(Figure::MostInWindow, most.map(|n| n as f64));
+    figures
+}
+
+/// The sum over the round's keys, for each identity that made calls. `None` if nothing was looked at.
+fn per_identity(round: &Round, of: fn(&Probe) -> Option<u64>) -> Option<f64> {
+    let identities = round.ops.iter().map(|o| o.key).collect::<BTreeSet<_>>().len();
+    // A store without a key for them keeps nothing; keys that nobody weighed may take anything.
+    let told = round.probes.is_empty() || round.probes.iter().any(|p| of(p).is_some());
+    if identities == 0 || !round.probes_complete || !told {
+        return None;
+    }
+    Some(round.probes.iter().filter_map(of).sum::<u64>() as f64 / identities as f64)
+}
+
+/// p50, p99 and the longest of all decided calls, in milliseconds: each the time that at least so
+/// many of them did not exceed (nearest rank).
+fn latencies(cell: &Cell) -> (Option<f64>, Option<f64>, Option<f64>) {
+    let decided = |o: &&Op| matches!(o.outcome, Outcome::Admitted | Outcome::Denied);
+    let ops = cell.rounds.iter().flat_map(|r| r.ops.iter().filter(decided));
+    let mut took: Vec<i64> = ops.map(|o| o.complete.0.saturating_sub(o.invoke.0)).collect();
+    if took.is_empty() {
+        return (None, None, None);
+    }
+    let last = took.len() - 1;
+    let mut at = |percent: usize| {
+        let place = (took.len() * percent).div_ceil(100).max(1) - 1;
+        let (_, ns, _) = took.select_nth_unstable(place.min(last));
+        Some(rounded(*ns as f64 / 1e6, 3))
+    };
+    (at(50), at(99), at(100))
+}
+
+fn first_refused(round: &Round) -> Option<usize> {
+    round.ops.iter().position(|o| o.outcome == Outcome::Denied).map(|place| place + 1)
+}
+
+/// The window that is asked about: the requirement's, else the one of the limiter's own promise.
+fn window_of(cell: &Cell) -> Option<Window> {
+    let required = cell.header.requirement.and_then(|r| r.bound.window());
+    required.or_else(|| cell.header.contract.bound.window())
+}
+
+/// The most admitted cost of one key that lies wholly inside some span `[a, a + window)`.
+///
+/// `a` only needs to be some call's invocation. A call as long as the window lies inside no such
+/// span; of the others, those that begin before `a` also end before `a + window`: what has ended by
+/// then, less what began before `a`, is what lies inside.
+fn most_in_window(round: &Round, window: Window) -> u64 {
+    let length = window.nanos();
+    let short = |o: &&Op| o.outcome == Outcome::Admitted && o.complete.0.saturating_sub(o.invoke.0) < length;
+    let mut starts: Vec<&Op> = round.ops.iter().filter(short).collect();
+    let mut ends = starts.clone();
+    starts.sort_unstable_by_key(|o| (o.key, o.invoke));
+    ends.sort_unstable_by_key(|o| (o.key, o.complete));
+    let (mut most, mut began, mut ended, mut next) = (0, 0u64, 0u64, 0);
+    let mut key = None;
+    // Both lists hold the same calls, so that of each key as many, from the same place on.
+    for (place, first) in starts.iter().enumerate() {
+        if key != Some(first.key) {
+            (key, began, ended, next) = (Some(first.key), 0, 0, place);
+        }
+        while let Some(op) = ends
+            .get(next)
+            .filter(|o| o.key == first.key && o.complete.0.saturating_sub(length) < first.invoke.0)
+        {
+            ended += u64::from(op.cost.get());
+            next += 1;
+        }
+        most = most.max(ended - began);
+        began += u64::from(first.cost.get());
+    }
+    most
+}
+
+fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::op::KeyId;
+    use super::super::units::{Cost, Nanos, NodeId, OpId};
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn admitted(calls: &[(u32, i64, i64, u32)]) -> Round {
+        let mut round = Round::default();
+        for (n, (key, invoke, complete, cost)) in calls.iter().enumerate() {
+            let cost = Cost::new(*cost).unwrap();
+            let mut op = Op::new(OpId(n as u32), NodeId(0), KeyId(*key), cost, Nanos(*invoke));
+            (op.complete, op.outcome) = (Nanos(*complete), Outcome::Admitted);
+            round.ops.push(op);
+        }
+        round
+    }
+
+    fn window(ms: u64) -> Window {
+        Window::from_millis(ms).unwrap()
+    }
+
+    #[test]
+    fn what_lies_exactly_one_window_apart_is_not_in_one() {
+        let round = admitted(&[(0, 0, 0, 1), (0, 100 * MS, 100 * MS, 1)]);
+        assert_eq!(most_in_window(&round, window(100)), 1);
+        assert_eq!(most_in_window(&round, window(101)), 2);
+    }
+
+    #[test]
+    fn keys_are_counted_by_themselves_and_costs_in_full() {
+        let round = admitted(&[(0, 0, 1, 3), (1, 0, 1, 5), (0, 2, 3, 4)]);
+        assert_eq!(most_in_window(&round, window(100)), 7);
+    }
+
+    proptest! {
+        #[test]
+        fn the_fullest_window_is_the_one_that_trying_them_all_finds(
+            calls in proptest::collection::vec((0u32..2, 0i64..40, 0i64..15, 1u32..4), 0..30),
+        ) {
+            let calls: Vec<_> = calls.iter().map(|(k, at, len, c)| (*k, at * MS, (at + len) * MS, *c)).collect();
+            let round = admitted(&calls);
+            let inside = |key: u32, a: i64| -> u64 {
+                let of = |c: &&(u32, i64, i64, u32)| c.0 == key && c.1 >= a && c.2 < a + 10 * MS;
+                calls.iter().filter(of).map(|c| u64::from(c.3)).sum()
+            };
+            let tried = calls.iter().map(|c| inside(c.0, c.1)).max().unwrap_or(0);
+            prop_assert_eq!(most_in_window(&round, window(10)), tried);
+        }
+    }
+}
