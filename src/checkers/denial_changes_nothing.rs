@@ -1,19 +1,22 @@
 //! `denial-changes-nothing`: where the contract says that refusals are free, they are.
 //!
 //! Proves, when it fails, that a call was refused for which there was room if the refusals before it
-//! took nothing, and may have been none if they were charged: the witness names them. Another cause may
-//! have had the same effect; the promise is broken either way. A refusal for which there was room
-//! even then surely has another cause and is left to `no-false-denial`.
+//! took nothing, and may have been none if they were charged: the witness names them. All of
+//! those were right by themselves: where one of them had room too, something else keeps callers out,
+//! such as a key that never expires, and that is left to `no-false-denial`.
 //!
 //! It cannot see a charge that never kept anybody out. A pass needs an admitted call that came after
 //! refusals, had room without them and would have had none with them: had they been charged, it could
 //! have been refused. O(n log n), O(n) for calls recorded in order.
+
+use std::collections::HashSet;
 
 use super::common::{self, Parts};
 use super::rooms::{Answer, Books, Seen};
 use crate::model::contract::{Bound, Denials};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
+use crate::model::units::OpId;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -65,6 +68,7 @@ impl Checker for DenialChangesNothing {
 }
 
 fn weigh(cell: &Cell, round: &Round, seen: &mut Seen, first: &mut Option<String>) {
+    let unexplained = unexplained(cell, round);
     let mut free = Books::open(cell, round, Denials::Free);
     let mut charged = Books::open(cell, round, Denials::Charged);
     let across = cell.header.contract.across_keys.is_some();
@@ -86,9 +90,12 @@ fn weigh(cell: &Cell, round: &Round, seen: &mut Seen, first: &mut Option<String>
                 seen.roomy += 1;
                 continue;
             }
+            let (takers, _) = charged.takers(&mut own_charged, &part, op, &with);
+            if takers.iter().any(|o| unexplained.contains(&o.id)) {
+                continue;
+            }
             seen.wrong += 1;
             if first.is_none() {
-                let (takers, _) = charged.takers(&mut own_charged, &part, op, &with);
                 *first = Some(format!(
                     "{}: {}",
                     part.in_words(),
@@ -97,6 +104,28 @@ fn weigh(cell: &Cell, round: &Round, seen: &mut Seen, first: &mut Option<String>
             }
         }
     }
+}
+
+/// Refusals for which there was room, and which no refusal before them explains by a charge: the first
+/// of those on a key are wrong in themselves.
+fn unexplained(cell: &Cell, round: &Round) -> HashSet<OpId> {
+    let mut free = Books::open(cell, round, Denials::Free);
+    let mut charged = Books::open(cell, round, Denials::Charged);
+    let mut found = HashSet::new();
+    for part in Parts::by_key(round, cell.header.contract.scope).iter() {
+        let (mut own_free, mut own_charged) = (free.ledger(&part), charged.ledger(&part));
+        for op in part.ops().filter(|op| common::denied(op)) {
+            if !free.ask(&mut own_free, &part, op).room.fits {
+                continue;
+            }
+            let with = charged.ask(&mut own_charged, &part, op);
+            let mut beside = || charged.takers(&mut own_charged, &part, op, &with).0;
+            if with.room.fits || beside().iter().any(|o| found.contains(&o.id)) {
+                found.insert(op.id);
+            }
+        }
+    }
+    found
 }
 
 fn witness<'o>(

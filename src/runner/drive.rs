@@ -14,10 +14,10 @@ use super::timeline::{Aging, NodeClock, RoundTime};
 use crate::clients::Access;
 use crate::clients::declared_keys::{DeclaredKeys, Touched};
 use crate::clients::far::Far;
-use crate::model::contract::{DecidingClock, Scope};
+use crate::model::contract::{Bound, DecidingClock, Scope};
 use crate::model::history::Event;
 use crate::model::report::{CellHonesty, ServerInfo};
-use crate::model::scenario::Time;
+use crate::model::scenario::{Time, WorkloadPlan};
 use crate::model::units::{Nanos, NodeId, OpId, Seed};
 use crate::ports::limiter::{Build, Limiter};
 use crate::ports::store::{SharedHook, Store};
@@ -70,6 +70,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut probe = admin(drive.address).await?;
     let mut stores = connect(drive, &probe).await?;
     let moments = tells_moments(&mut probe).await;
+    let offered = offered(drive);
     for index in 1..=workload.rounds.get() {
         if drive.recorder.stopped() {
             break;
@@ -95,7 +96,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         };
         let (began, cpu_before) = (drive.recorder.now(), thread_cpu());
         let offer = Offer {
-            plan: workload,
+            plan: &offered,
             window: drive.cell.settings.window,
             nodes,
             prefix: Arc::from(prefix.as_str()),
@@ -126,6 +127,16 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     honesty.busy_ms = busy.as_secs_f64() * 1e3;
     honesty.generator_cpu = if busy.is_zero() { 0.0 } else { cpu.as_secs_f64() / busy.as_secs_f64() };
     Ok(honesty)
+}
+
+/// The workload. Where the edge would be waited for, and windows that are not aligned have none, the
+/// round begins at once.
+fn offered(drive: &Drive<'_>) -> WorkloadPlan {
+    let mut plan = drive.cell.setup.workload.clone();
+    let bound = (drive.cell.spec.contract)(&drive.cell.settings).bound;
+    let aligned = matches!(bound, Bound::AlignedWindow { .. } | Bound::WeightedTwoWindow { .. });
+    plan.at_edge &= aligned || time_of(drive.plan, drive.cell) == Time::Skipped;
+    plan
 }
 
 /// How the waits of a cell go by: nobody can skip what a limiter reads from the server's clock.

@@ -6,8 +6,8 @@
 //! would put a round that kept the limit beyond its line.
 
 mod canvas;
-pub mod heat_map;
 mod figure;
+pub mod heat_map;
 mod panel;
 mod row;
 mod scale;
