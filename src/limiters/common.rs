@@ -142,21 +142,22 @@ pub fn scripted(settings: &Settings, reply: Reply) -> Result<Decision, StoreErro
 /// The largest log a limiter here keeps: one member per admitted call.
 const LONGEST_LOG: u64 = 1_000_000;
 
-/// For limiters that keep every admitted call.
+/// For limiters that keep every admitted call of a window.
 pub fn fits_a_log(settings: &Settings) -> Result<(), String> {
     if settings.limit.get() > LONGEST_LOG {
         return Err(format!("a log of {} calls is longer than the {LONGEST_LOG} it keeps", settings.limit));
     }
-    Ok(())
+    can_be_kept(settings)
 }
 
-/// Fills a log with `used` calls made just now, at `score`.
+/// Fills a log with `used` calls made just now, at `score`; it is kept for `ttl`.
 pub async fn preset_log(
     store: &dyn Store,
     settings: &Settings,
     key: &str,
     used: u64,
     score: i64,
+    ttl: Window,
 ) -> Result<(), StoreError> {
     // No more than the limit can have been admitted; a thousand members to a command.
     let used = used.min(settings.limit.get());
@@ -167,7 +168,7 @@ pub async fn preset_log(
         }
         store.command(add).await?;
     }
-    store.command(expire(settings, key)).await.map(|_| ())
+    store.command(Command::new("PEXPIRE").arg(key).arg(ttl.millis())).await.map(|_| ())
 }
 
 /// What the keys of one application share, up to and including the last `:`, and the rest.
@@ -205,6 +206,23 @@ pub fn kept_for_the_late_ms(settings: &Settings) -> u64 {
         DecidingClock::App => 2_000,
         DecidingClock::Server | DecidingClock::Expiry => 0,
     }
+}
+
+/// How long a key is kept whose state lasts for so many windows.
+pub fn kept(settings: &Settings, windows: u64) -> Result<Window, String> {
+    Window::from_millis(settings.window.millis() * windows + kept_for_the_late_ms(settings)).map_err(|_| {
+        format!("with a window of {} its keys would be kept for more than 366 days", settings.window)
+    })
+}
+
+/// For limiters whose state lasts for one window.
+pub fn can_be_kept(settings: &Settings) -> Result<(), String> {
+    kept(settings, 1).map(|_| ())
+}
+
+/// What [`kept`] says, once it was checked.
+pub fn kept_ms(settings: &Settings, windows: u64) -> u64 {
+    kept(settings, windows).unwrap_or(settings.window).millis()
 }
 
 /// Now, in microseconds, by the clock that decides.

@@ -13,8 +13,8 @@ use crate::model::op::Decision;
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
-use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec, takes_all};
-use crate::ports::store::{Store, StoreError};
+use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec};
+use crate::ports::store::{Command, Store, StoreError};
 
 pub static SPEC: Spec = Spec {
     id: "L07",
@@ -29,7 +29,7 @@ pub static SPEC: Spec = Spec {
         help: "PEXPIRE after the reply of the first hit, or with every INCRBY in one pipeline",
     }],
     needs_server: None,
-    check: takes_all,
+    check: common::can_be_kept,
     contract,
     build: |build| Arc::new(Numbered { settings: build.settings, store: build.store, clock: build.clock }),
 };
@@ -39,6 +39,7 @@ fn contract(settings: &Settings) -> Contract {
     Contract {
         bound: Bound::AlignedWindow { limit, window },
         clock: DecidingClock::App,
+        key_ttl_at_most: common::kept(settings, 1).ok(),
         algorithm: Some(Algorithm::AlignedWindow { limit, window, denials: Denials::Charged }),
         round_trips_at_most: Some(if settings.param("trips") == "one" { 1 } else { 2 }),
         ..common::counter_contract(settings, Denials::Charged)
@@ -59,15 +60,19 @@ impl Numbered {
         (format!("{key}:{}", now.div_euclid(length)), (length - now.rem_euclid(length)) as u64)
     }
 
+    fn expire(&self, key: &str) -> Command {
+        Command::new("PEXPIRE").arg(key).arg(common::kept_ms(&self.settings, 1))
+    }
+
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
         let (key, left) = self.open_window(key);
         let count = if self.settings.param("trips") == "one" {
-            let commands = vec![common::incr(&key, cost), common::expire(&self.settings, &key)];
+            let commands = vec![common::incr(&key, cost), self.expire(&key)];
             common::first_int(&self.store.pipeline(commands).await?)?
         } else {
             let count = self.store.command(common::incr(&key, cost)).await?.expect_int()?;
             if count == i64::from(cost.get()) {
-                self.store.command(common::expire(&self.settings, &key)).await?;
+                self.store.command(self.expire(&key)).await?;
             }
             count
         };

@@ -16,7 +16,7 @@ use crate::model::op::{Decision, Source};
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
-use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec, takes_all};
+use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec};
 use crate::ports::store::{Script, Store, StoreError};
 
 pub static SPEC: Spec = Spec {
@@ -32,7 +32,7 @@ pub static SPEC: Spec = Spec {
         help: "which field of the hash of limits applies",
     }],
     needs_server: None,
-    check: takes_all,
+    check: common::can_be_kept,
     contract,
     build: |build| Arc::new(Quota { settings: build.settings, store: build.store, clock: build.clock }),
 };
@@ -44,6 +44,7 @@ fn contract(settings: &Settings) -> Contract {
     Contract {
         bound: Bound::AlignedWindow { limit, window },
         clock: DecidingClock::App,
+        key_ttl_at_most: common::kept(settings, 1).ok(),
         algorithm: Some(Algorithm::AlignedWindow { limit, window, denials: Denials::Free }),
         round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Free)
@@ -75,7 +76,7 @@ impl Quota {
         let (counter, left) = self.open_period(key);
         let args = vec![
             cost.get().to_string(),
-            self.settings.window.millis().to_string(),
+            common::kept_ms(&self.settings, 1).to_string(),
             self.settings.param("tier").to_owned(),
             self.settings.limit.to_string(),
         ];

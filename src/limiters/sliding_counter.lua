@@ -1,6 +1,7 @@
 -- KEYS[1] the identity; where KEYS[2] and KEYS[3] are given, they are the counters of this window
 -- and of the one before, else their names are built here from KEYS[1]
 -- ARGV[1] limit · ARGV[2] window in ms · ARGV[3] cost · ARGV[4] now in ms
+-- ARGV[5] how long a counter is kept, in ms
 -- One call is `window` parts; one of the window before weighs as many as it has ms left to lie within
 -- one window's length: whole numbers throughout.
 -- Returns {allowed, remaining, wait in ms; -1 for never}.
@@ -30,5 +31,5 @@ if weighted + wanted > full then
   return {0, math.max(0, math.floor((full - weighted) / window)), wait}
 end
 redis.call('INCRBY', current, cost)
-redis.call('PEXPIRE', current, window * 2)
+redis.call('PEXPIRE', current, ARGV[5])
 return {1, math.floor((full - weighted - wanted) / window), 0}

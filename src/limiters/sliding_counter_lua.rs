@@ -50,11 +50,11 @@ fn check(settings: &Settings) -> Result<(), String> {
             settings.limit, settings.window
         ));
     }
-    common::twice_the_window(settings).map(|_| ())
+    common::kept(settings, 2).map(|_| ())
 }
 
 fn contract(settings: &Settings) -> Contract {
-    let ttl: Option<Window> = common::twice_the_window(settings).ok();
+    let ttl: Option<Window> = common::kept(settings, 2).ok();
     let (limit, window) = (settings.limit, settings.window);
     Contract {
         bound: Bound::WeightedTwoWindow { limit, window },
@@ -77,8 +77,13 @@ impl SlidingCounter {
         let s = &self.settings;
         let now = self.clock.wall_us() / 1000;
         let number = now.div_euclid(s.window.millis() as i64);
-        let args =
-            vec![s.limit.to_string(), s.window.millis().to_string(), cost.get().to_string(), now.to_string()];
+        let args = vec![
+            s.limit.to_string(),
+            s.window.millis().to_string(),
+            cost.get().to_string(),
+            now.to_string(),
+            common::kept_ms(s, 2).to_string(),
+        ];
         let reply = if s.param("keys") == "declared" {
             let (current, before) = (format!("{{{key}}}:{number}"), format!("{{{key}}}:{}", number - 1));
             self.store.eval(&SCRIPT, &[key, &current, &before], args).await?
@@ -95,7 +100,8 @@ impl SlidingCounter {
             "declared" => format!("{{{key}}}:{number}"),
             _ => format!("{key}:{number}"),
         };
-        let set = Command::new("SET").arg(current).arg(used).arg("PX").arg(ms * 2);
+        let set =
+            Command::new("SET").arg(current).arg(used).arg("PX").arg(common::kept_ms(&self.settings, 2));
         self.store.command(set).await.map(|_| ())
     }
 }

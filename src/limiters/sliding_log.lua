@@ -1,6 +1,6 @@
 -- KEYS[1] a sorted set: one member per admitted cost unit, scored with its time in µs
 -- ARGV[1] limit · ARGV[2] window in µs · ARGV[3] cost · ARGV[4] a name no other call has
--- ARGV[5] now in µs, '' for TIME
+-- ARGV[5] now in µs, '' for TIME · ARGV[6] how long the log is kept, in ms
 -- Returns {allowed, remaining, wait in ms; -1 for never}.
 local limit, window, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local now
@@ -26,5 +26,5 @@ end
 for i = 1, cost do
   redis.call('ZADD', KEYS[1], score(now), ARGV[4] .. ':' .. i)
 end
-redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000))
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
 return {1, limit - count - cost, 0}

@@ -46,6 +46,7 @@ fn contract(settings: &Settings) -> Contract {
     Contract {
         bound: Bound::SlidingWindow { limit, window },
         clock: common::clock(settings),
+        key_ttl_at_most: common::kept(settings, 1).ok(),
         algorithm: Some(Algorithm::SlidingLog { limit, window, denials: Denials::Free }),
         round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Free)
@@ -72,7 +73,14 @@ impl SlidingLog {
             DecidingClock::Server | DecidingClock::Expiry => String::new(),
         };
         let window_us = s.window.millis() * 1000;
-        let args = vec![s.limit.to_string(), window_us.to_string(), cost.get().to_string(), self.name(), now];
+        let args = vec![
+            s.limit.to_string(),
+            window_us.to_string(),
+            cost.get().to_string(),
+            self.name(),
+            now,
+            common::kept_ms(s, 1).to_string(),
+        ];
         common::scripted(s, self.store.eval(&SCRIPT, &[key], args).await?)
     }
 }
@@ -83,6 +91,7 @@ impl Limiter for SlidingLog {
     }
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(common::preset_log(&*self.store, &self.settings, key, used, self.clock.wall_us()))
+        let ttl = common::kept(&self.settings, 1).unwrap_or(self.settings.window);
+        Box::pin(common::preset_log(&*self.store, &self.settings, key, used, self.clock.wall_us(), ttl))
     }
 }

@@ -43,6 +43,7 @@ fn contract(settings: &Settings) -> Contract {
     Contract {
         bound: Bound::SlidingWindow { limit, window },
         clock: DecidingClock::App,
+        key_ttl_at_most: common::kept(settings, 1).ok(),
         algorithm: Some(Algorithm::SlidingLog { limit, window, denials: Denials::Charged }),
         round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Charged)
@@ -70,7 +71,7 @@ impl LogPipeline {
             Command::new("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(now - window_us),
             add,
             Command::new("ZCARD").arg(key),
-            common::expire(&self.settings, key),
+            Command::new("PEXPIRE").arg(key).arg(common::kept_ms(&self.settings, 1)),
         ];
         let replies = self.store.pipeline(commands).await?;
         let count = replies.get(2).ok_or_else(|| StoreError::Unexpected("too few replies".to_owned()))?;
@@ -84,6 +85,7 @@ impl Limiter for LogPipeline {
     }
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(common::preset_log(&*self.store, &self.settings, key, used, self.clock.wall_us()))
+        let ttl = common::kept(&self.settings, 1).unwrap_or(self.settings.window);
+        Box::pin(common::preset_log(&*self.store, &self.settings, key, used, self.clock.wall_us(), ttl))
     }
 }

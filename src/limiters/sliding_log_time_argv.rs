@@ -68,6 +68,6 @@ impl Limiter for TimeArgv {
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         let now_ms = self.clock.wall_us() / 1000;
-        Box::pin(common::preset_log(&*self.store, &self.settings, key, used, now_ms))
+        Box::pin(common::preset_log(&*self.store, &self.settings, key, used, now_ms, self.settings.window))
     }
 }

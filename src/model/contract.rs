@@ -211,8 +211,11 @@ pub struct Contract {
     /// A second bound, over all keys of a round together: an address that all users share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub across_keys: Option<Bound>,
-    /// What it decides while its store answers and nothing runs at the same time, exactly: whether a call
-    /// is admitted and what remains, and a hint where it is told. `None` if no model says so.
+    /// What it decides when nothing runs at the same time, exactly: whether a call is admitted and what
+    /// remains. `None` if no model says so.
+    ///
+    /// It holds while the store answers, and while the clocks it goes by run with the store's: a key
+    /// expires by the latter, for an app server whose clock is hours behind far too early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
     /// The most round trips a decision takes on a warm connection, with scripts loaded and nothing

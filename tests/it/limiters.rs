@@ -137,7 +137,8 @@ async fn a_server_that_forgot_the_script_gets_it_again_and_counts_on() {
 fn settings_that_cannot_be_kept_exactly_are_refused() {
     for (name, limit, window, why) in [
         ("sliding-counter-lua", 1 << 50, "60s", "more than 2^53 parts"),
-        ("sliding-counter-lua", 5, "200d", "twice the window"),
+        ("sliding-counter-lua", 5, "200d", "more than 366 days"),
+        ("quota-by-period", 5, "366d", "more than 366 days"),
         ("two-key-bucket", 1 << 50, "60s", "more than 2^53 parts"),
         ("watch-multi-bucket", 1 << 50, "60s", "more than 2^53 parts"),
         ("atomic-throttle", 5, "1500ms", "whole seconds"),

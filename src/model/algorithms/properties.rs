@@ -75,15 +75,19 @@ fn broken(bound: &Bound, subject: &Subject, calls: &[(i64, Cost)]) -> bool {
     excess(bound, &admitted, time).is_some()
 }
 
-/// Calls at rising times, with gaps as parts of a window.
-fn calls(window_ms: u64, steps: &[(u64, u32)]) -> Vec<(i64, Cost)> {
-    // Not at a window's edge, as any time may be.
-    let mut at_us = 1_700_000_000_123_457;
+/// Calls at rising times, with gaps as parts of a window. They begin so many µs after a whole second:
+/// some at the edges of milliseconds, some between.
+fn calls(window_ms: u64, after_us: i64, steps: &[(u64, u32)]) -> Vec<(i64, Cost)> {
+    let mut at_us = 1_700_000_000_000_000 + after_us;
     let mut at = |thousandths: u64| {
         at_us += (window_ms * thousandths) as i64;
         at_us
     };
     steps.iter().map(|(gap, cost)| (at(*gap), Cost::new(*cost).unwrap())).collect()
+}
+
+fn after_us() -> impl Strategy<Value = i64> {
+    prop_oneof![Just(0i64), (0i64..1_000).prop_map(|ms| ms * 1_000), 0i64..1_000_000]
 }
 
 /// Gaps in thousandths of a window: mostly short, at times several windows long.
@@ -96,16 +100,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_a_model_admits_never_breaks_its_bound(steps in steps(), limit in 1u64..8, ms in 40u64..7_000) {
+    fn what_a_model_admits_never_breaks_its_bound(steps in steps(), limit in 1u64..8, ms in 40u64..7_000, after_us in after_us()) {
         for subject in subjects(limit, ms) {
-            prop_assert!(!broken(&subject.bound, &subject, &calls(ms, &steps)), "{subject:?}");
+            prop_assert!(!broken(&subject.bound, &subject, &calls(ms, after_us, &steps)), "{subject:?}");
         }
     }
 
     #[test]
-    fn waiting_out_the_hint_is_enough_and_one_ms_less_is_not(steps in steps(), limit in 1u64..8, ms in 40u64..7_000) {
+    fn waiting_out_the_hint_is_enough_and_one_ms_less_is_not(steps in steps(), limit in 1u64..8, ms in 40u64..7_000, after_us in after_us()) {
         for subject in subjects(limit, ms) {
-            let calls = calls(ms, &steps);
+            let calls = calls(ms, after_us, &steps);
             let mut model = subject.algorithm.start();
             for (n, (at, cost)) in calls.iter().enumerate() {
                 let step = model.acquire(*at, *cost);
@@ -127,9 +131,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_told_to_remain_is_what_one_more_call_may_take(steps in steps(), limit in 1u64..8, ms in 40u64..7_000) {
+    fn what_is_told_to_remain_is_what_one_more_call_may_take(steps in steps(), limit in 1u64..8, ms in 40u64..7_000, after_us in after_us()) {
         for subject in subjects(limit, ms) {
-            let calls = calls(ms, &steps);
+            let calls = calls(ms, after_us, &steps);
             let mut model = subject.algorithm.start();
             for (n, (at, cost)) in calls.iter().enumerate() {
                 let left = model.acquire(*at, *cost).remaining as u32;
@@ -148,7 +152,7 @@ fn a_model_of_one_more_than_the_bound_breaks_it() {
     for (subject, generous) in subjects(limit, ms).into_iter().zip(subjects(limit + 1, ms)) {
         // A first call alone, so that the limit is used up after the window was opened.
         let steps: Vec<(u64, u32)> = (0..40).map(|_| (1, 1)).collect();
-        let calls = calls(ms, &steps);
+        let calls = calls(ms, 0, &steps);
         assert!(!broken(&subject.bound, &subject, &calls), "{subject:?}");
         assert!(broken(&subject.bound, &generous, &calls), "{generous:?}");
     }
