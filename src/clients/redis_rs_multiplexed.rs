@@ -12,6 +12,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
 
+use super::pooled::Pool;
 use super::{Access, Profile};
 use crate::ports::BoxFuture;
 use crate::ports::store::{
@@ -21,15 +22,17 @@ use crate::ports::store::{
 pub static PROFILE: Profile = Profile {
     name: "redis-rs-multiplexed",
     summary: "redis-rs 1.x defaults: multiplexed, 500 ms response timeout, no retry, no offline queue",
-    connect: |access| Arc::new(RedisStore::new(access)),
+    connect: |access| Arc::new(RedisStore::new(access, None)),
 };
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-struct RedisStore {
+pub struct RedisStore {
     access: Access,
     lanes: Vec<Lane>,
+    /// Who may use which lane; each caller has its own where absent, and shares it.
+    pool: Option<Pool>,
     commands: AtomicU64,
     round_trips: AtomicU64,
     /// The node died at a step: nothing is sent any more.
@@ -45,11 +48,12 @@ struct Lane {
 }
 
 impl RedisStore {
-    fn new(access: Access) -> Self {
+    pub fn new(access: Access, pool: Option<Pool>) -> Self {
         let lanes = (0..access.connections.max(1)).map(|_| Lane::default()).collect();
         Self {
             access,
             lanes,
+            pool,
             commands: AtomicU64::new(0),
             round_trips: AtomicU64::new(0),
             dead: AtomicBool::new(false),
@@ -101,11 +105,15 @@ impl RedisStore {
         if self.dead.load(Ordering::Relaxed) {
             return Err(StoreError::NodeDied);
         }
+        let (lane, _lease) = match &self.pool {
+            Some(pool) => pool.lane().await?,
+            None => (lane as usize % self.lanes.len(), None),
+        };
         if let Some((hook, step)) = &step {
             let action = hook.before(step).await;
             self.obey(action)?;
         }
-        let lane = &self.lanes[lane as usize % self.lanes.len()];
+        let lane = &self.lanes[lane];
         let connection = self.connection(lane).await?;
         self.commands.fetch_add(commands, Ordering::Relaxed);
         self.round_trips.fetch_add(1, Ordering::Relaxed);
