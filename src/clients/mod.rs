@@ -6,6 +6,7 @@
 pub mod at_step;
 pub mod declared_keys;
 pub mod far;
+pub mod pooled;
 mod redis_rs;
 pub mod redis_rs_multiplexed;
 mod redis_rs_session;
@@ -44,7 +45,7 @@ impl Access {
     }
 }
 
-pub static ALL: &[&Profile] = &[&redis_rs_multiplexed::PROFILE];
+pub static ALL: &[&Profile] = &[&redis_rs_multiplexed::PROFILE, &pooled::PROFILE];
 
 /// The profile a variant gets unless it names another.
 pub const DEFAULT: &str = "redis-rs-multiplexed";

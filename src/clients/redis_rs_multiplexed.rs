@@ -11,8 +11,9 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 
+use super::pooled::{Lease, Pool};
 use super::redis_rs::{Line, Patience, Wire, mark_if_inside, reply};
-use super::redis_rs_session::Pool;
+use super::redis_rs_session;
 use super::{Access, Profile};
 use crate::ports::BoxFuture;
 use crate::ports::store::{Command, Reply, Script, Session, Store, StoreError, Traffic, lane};
@@ -20,30 +21,37 @@ use crate::ports::store::{Command, Reply, Script, Session, Store, StoreError, Tr
 pub static PROFILE: Profile = Profile {
     name: "redis-rs-multiplexed",
     summary: "redis-rs 1.x defaults: multiplexed, 500 ms response timeout, no retry, no offline queue",
-    connect: |access| Arc::new(RedisStore::new(access)),
+    connect: |access| Arc::new(RedisStore::new(access, None)),
 };
 
 const PATIENCE: Patience = Patience { response: Duration::from_millis(500), connect: Duration::from_secs(1) };
 
-struct RedisStore {
+pub struct RedisStore {
     wire: Wire,
     lanes: Vec<Line>,
-    sessions: Pool,
+    /// Who may use which lane; each caller has its own where absent, and shares it.
+    pool: Option<Pool>,
+    sessions: redis_rs_session::Pool,
 }
 
 impl RedisStore {
-    fn new(access: Access) -> Self {
+    pub fn new(access: Access, pool: Option<Pool>) -> Self {
         let connections = access.connections.max(1);
         Self {
             wire: Wire::new(access, PATIENCE),
             lanes: (0..connections).map(|_| Line::default()).collect(),
-            sessions: Pool::new(connections),
+            pool,
+            sessions: redis_rs_session::Pool::new(connections),
         }
     }
 
-    /// The connection of the current call.
-    fn line(&self) -> &Line {
-        &self.lanes[lane() as usize % self.lanes.len()]
+    /// The connection of the current call; outside a call it is held as long as the lease.
+    async fn line(&self) -> Result<(&Line, Option<Lease>), StoreError> {
+        let (lane, lease) = match &self.pool {
+            Some(pool) => pool.lane().await?,
+            None => (lane() as usize % self.lanes.len(), None),
+        };
+        Ok((&self.lanes[lane], lease))
     }
 }
 
@@ -61,19 +69,26 @@ fn script_command(name: &str, script: &str, keys: &[&str], args: &[String]) -> r
 
 impl Store for RedisStore {
     fn command(&self, from: Command) -> BoxFuture<'_, Result<Reply, StoreError>> {
-        Box::pin(async move { self.wire.command(self.line(), from).await })
+        Box::pin(async move {
+            let (line, _lease) = self.line().await?;
+            self.wire.command(line, from).await
+        })
     }
 
     fn transaction(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>> {
         Box::pin(async move {
-            let replies = self.wire.transaction(self.line(), commands).await?;
+            let (line, _lease) = self.line().await?;
+            let replies = self.wire.transaction(line, commands).await?;
             replies
                 .ok_or_else(|| StoreError::Unexpected("EXEC was aborted, though nothing is watched".into()))
         })
     }
 
     fn pipeline(&self, commands: Vec<Command>) -> BoxFuture<'_, Result<Vec<Reply>, StoreError>> {
-        Box::pin(async move { self.wire.pipeline(self.line(), commands).await })
+        Box::pin(async move {
+            let (line, _lease) = self.line().await?;
+            self.wire.pipeline(line, commands).await
+        })
     }
 
     fn eval<'a>(
@@ -83,7 +98,7 @@ impl Store for RedisStore {
         args: Vec<String>,
     ) -> BoxFuture<'a, Result<Reply, StoreError>> {
         Box::pin(async move {
-            let line = self.line();
+            let (line, _lease) = self.line().await?;
             let by_sha = script_command("EVALSHA", &script.sha, keys, &args);
             let send =
                 |mut c: MultiplexedConnection| async move { by_sha.query_async::<Value>(&mut c).await };

@@ -101,12 +101,8 @@ impl Figure {
     /// What it says, in one line.
     pub fn summary(self) -> &'static str {
         match self {
-            Self::BytesPerIdentity => {
-                "what the server says the keys of one identity take, where [observe] memory is on"
-            }
-            Self::EntriesPerIdentity => {
-                "values that the store keeps for one identity, where [observe] memory is on"
-            }
+            Self::BytesPerIdentity => "what the server says the keys of one identity take in memory",
+            Self::EntriesPerIdentity => "values that the store keeps for one identity",
             Self::RoundTripsPerDecision => {
                 "exchanges with the store that a decided call waited for, on average"
             }
@@ -116,9 +112,7 @@ impl Figure {
             Self::MaxMs => "how long the slowest decided call took",
             Self::DeniedPercent => "share of the decided calls that were refused",
             Self::FirstRefused => "which call of a round, from 1, was the first to be refused",
-            Self::MostInWindow => {
-                "the most that one identity was admitted within one window's length, wherever it begins"
-            }
+            Self::MostInWindow => "the most that one identity got in any span of one window's length",
             Self::Undecided => "calls that failed, or whose outcome nobody knows",
         }
     }

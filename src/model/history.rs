@@ -15,7 +15,7 @@ use super::contract::{Contract, Requirement};
 use super::matrix::Column;
 use super::op::{Completion, Decision, KeyId, NODE_DIED, Op, Outcome, Source};
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
-use super::scenario::Time;
+use super::scenario::{Act, Time};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
 
@@ -105,6 +105,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<String>,
         at: Nanos,
+    },
+    /// What somebody else did to the store.
+    Act {
+        #[serde(rename = "do")]
+        act: Act,
+        invoke: Nanos,
+        complete: Nanos,
     },
     /// The key space was listed to its end: every key the round touched has a `Probe`.
     ProbesComplete {
@@ -228,6 +235,14 @@ pub struct Touch {
     pub at: Nanos,
 }
 
+/// What somebody else did to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acted {
+    pub act: Act,
+    pub invoke: Nanos,
+    pub complete: Nanos,
+}
+
 /// One round of a cell: fresh key, fresh limiters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Round {
@@ -241,6 +256,7 @@ pub struct Round {
     pub probes: Vec<Probe>,
     pub probes_complete: bool,
     pub touches: Vec<Touch>,
+    pub acts: Vec<Acted>,
     /// Exchanges with the store, all decided calls together, and the most of any one of them.
     pub trips: u64,
     pub most_trips: u32,
@@ -501,6 +517,13 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
         }
         Event::Touch { op, keys, refused, at } => {
             round.touches.push(Touch { op, keys, refused, at });
+            return Ok(());
+        }
+        Event::Act { act, invoke, complete } => {
+            if complete < invoke {
+                return Err("an act that completes before it was begun");
+            }
+            round.acts.push(Acted { act, invoke, complete });
             return Ok(());
         }
         Event::ProbesComplete { .. } => {

@@ -4,7 +4,8 @@
 //! before and after each command, so that a node can be held, failed or killed at an exact step.
 //! Dropping a limiter's future is *not* such a death: the command may still run.
 
-use std::cell::Cell;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::BoxFuture;
@@ -203,11 +204,14 @@ pub struct Call {
     sent: Cell<bool>,
     /// How often the node's clock was read, and what it last said.
     clock: Cell<(u32, i64)>,
+    /// What the store keeps for it.
+    kept: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
 impl Call {
     pub fn new(op: u32, lane: u32) -> Self {
-        Self { op, lane, steps: Cell::new(0), sent: Cell::new(false), clock: Cell::new((0, 0)) }
+        let (steps, sent, clock) = (Cell::new(0), Cell::new(false), Cell::new((0, 0)));
+        Self { op, lane, steps, sent, clock, kept: RefCell::new(None) }
     }
 }
 
@@ -257,6 +261,20 @@ pub fn current_op() -> u32 {
 /// Notes that something of the current call may have reached the store.
 pub fn mark_sent() {
     let _ = CALL.try_with(|c| c.sent.set(true));
+}
+
+/// Keeps something for the current call until it ends, such as the connection it took out of a pool.
+/// Outside a call it is handed back.
+pub fn keep<T: Send + 'static>(value: T) -> Result<(), T> {
+    let mut value = Some(value);
+    let _ =
+        CALL.try_with(|c| *c.kept.borrow_mut() = value.take().map(|v| Box::new(v) as Box<dyn Any + Send>));
+    value.map_or(Ok(()), Err)
+}
+
+/// Reads what was kept for the current call.
+pub fn kept<T: 'static, R>(read: impl FnOnce(&T) -> R) -> Option<R> {
+    CALL.try_with(|c| c.kept.borrow().as_ref()?.downcast_ref().map(read)).ok().flatten()
 }
 
 /// A hook shared by the stores of a run.

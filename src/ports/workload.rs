@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::BoxFuture;
 use super::limiter::Limiter;
 use crate::model::op::{Completion, Trace};
-use crate::model::scenario::{Shape, WorkloadPlan};
+use crate::model::scenario::{PlannedAct, Shape, WorkloadPlan};
 use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed, Window};
 
 /// What a workload needs to offer one round. Keys that begin with `prefix` are fresh; `nodes` are
@@ -18,6 +18,7 @@ pub struct Offer<'a> {
     pub seed: Seed,
     pub record: Arc<dyn Record>,
     pub time: Arc<dyn Timeline>,
+    pub actor: Arc<dyn Actor>,
 }
 
 impl Offer<'_> {
@@ -37,6 +38,12 @@ pub trait Timeline: Send + Sync {
     /// Returns when this moment has come: waited for, or skipped to. Only while no call is open.
     /// `false` if the round is to end instead.
     fn until(&self, at: Nanos) -> BoxFuture<'_, bool>;
+}
+
+/// Does to the store what the scenario plans between calls.
+pub trait Actor: Send + Sync {
+    /// Does it and records it. Only while no call is open. What cannot be done ends the cell.
+    fn act<'a>(&'a self, planned: &'a PlannedAct) -> BoxFuture<'a, ()>;
 }
 
 /// Where a workload writes what happens. Stamps the time itself, at the moment of the call.

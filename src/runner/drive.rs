@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use redis::aio::MultiplexedConnection;
 
+use super::acts::Acts;
 use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
 use super::timeline::{Aging, NodeClock, RoundTime};
@@ -21,7 +22,7 @@ use crate::model::scenario::{Time, WorkloadPlan};
 use crate::model::units::{Nanos, NodeId, OpId, Seed};
 use crate::ports::limiter::{Build, Limiter};
 use crate::ports::store::{SharedHook, Store};
-use crate::ports::workload::{Offer, Record};
+use crate::ports::workload::{Actor, Offer, Record};
 use crate::workloads;
 
 /// What driving a cell takes.
@@ -70,6 +71,8 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut probe = admin(drive.address).await?;
     let mut stores = connect(drive, &probe).await?;
     let moments = tells_moments(&mut probe).await;
+    let acts = Acts::new(admin(drive.address).await?, Arc::clone(drive.recorder), workload).await;
+    let acts = Arc::new(acts.context("the pace of the server's scripts cannot be measured")?);
     let offered = offered(drive);
     for index in 1..=workload.rounds.get() {
         if drive.recorder.stopped() {
@@ -103,14 +106,23 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             seed: Seed(drive.seed.0.wrapping_add(u64::from(index))),
             record: Arc::clone(drive.recorder) as Arc<dyn Record>,
             time: Arc::new(time),
+            actor: Arc::clone(&acts) as Arc<dyn Actor>,
         };
-        workloads::of(workload.shape).drive(offer).await;
+        let (end, over) = tokio::sync::oneshot::channel();
+        let calls = async {
+            workloads::of(workload.shape).drive(offer).await;
+            let _ = end.send(());
+        };
+        tokio::join!(calls, acts.beside(workload, began, over));
         cpu += thread_cpu().saturating_sub(cpu_before);
         let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
         busy += span(began, drive.recorder.now()).saturating_sub(skipped);
         honesty.skipped_ms += skipped.as_secs_f64() * 1e3;
         if let Some(error) = aging.and_then(|a| a.failure()) {
             return Err(error).context("the expiry of the round's keys cannot be moved on");
+        }
+        if let Some(error) = acts.failure() {
+            return Err(error).context("what the scenario plans to be done to the store cannot be done");
         }
         if drive.recorder.stopped() {
             break;

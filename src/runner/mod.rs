@@ -1,5 +1,6 @@
 //! Floor 3: the only place where the families meet. plan → stage → drive → judge → store.
 
+mod acts;
 pub mod analyze;
 pub mod drive;
 pub mod execute;

@@ -81,6 +81,7 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     let mut scenario = written.clone();
     changes.apply(&mut scenario);
     scenario.workload.validate()?;
+    scenario.observe_fits()?;
     scenario.preset_fits()?;
     // The choice of limiters is not a change of the experiment: expectations still hold.
     let changed = scenario != written;
@@ -212,7 +213,11 @@ fn varied<'a>(scenario: &'a Scenario, changes: &Overrides) -> Result<Vec<(Option
         return Ok(vec![(None, base)]);
     }
     let wanted = |v: &&Vary| changes.variations.is_empty() || changes.variations.contains(&v.name);
-    let one = |vary: &'a Vary| Ok((Some(vary), changes.on(base.varied(vary)?)));
+    let one = |vary: &'a Vary| {
+        let setup = changes.on(base.varied(vary)?);
+        setup.workload.time_fits(scenario.time)?;
+        Ok((Some(vary), setup))
+    };
     scenario.vary.iter().filter(wanted).map(one).collect()
 }
 

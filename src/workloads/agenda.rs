@@ -1,4 +1,5 @@
-//! What the timed workloads share: calls that are due, made one after the other at their times.
+//! What the timed workloads share: calls that are due, made one after the other at their times, and what
+//! is done to the store between them.
 //!
 //! Nothing overlaps: a call that is due while another is open is made after it. What is tried is
 //! time and order, not a race.
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use super::calls::call;
 use crate::model::op::Completion;
+use crate::model::scenario::PlannedAct;
 use crate::model::units::{Cost, Nanos, NodeId, Window};
 use crate::ports::workload::Offer;
 
@@ -21,25 +23,42 @@ pub struct Due<T> {
     pub what: T,
 }
 
-/// Calls by the time they are due; those due at the same time in the order they were entered.
-pub struct Agenda<T> {
+/// Calls by the time they are due; those due at the same time in the order they were entered. What is
+/// done to the store comes before the calls of its moment.
+pub struct Agenda<'a, T> {
     order: BinaryHeap<Reverse<(Nanos, usize)>>,
-    entries: Vec<Option<Due<T>>>,
+    entries: Vec<Option<Entry<'a, T>>>,
 }
 
-impl<T> Agenda<T> {
-    pub fn new() -> Self {
-        Self { order: BinaryHeap::new(), entries: Vec::new() }
+enum Entry<'a, T> {
+    Call(Due<T>),
+    Act(&'a PlannedAct),
+}
+
+impl<'a, T> Agenda<'a, T> {
+    /// An agenda with the acts of a round that begins then.
+    pub fn new(offer: &Offer<'a>, begin: Nanos) -> Self {
+        let mut agenda = Self { order: BinaryHeap::new(), entries: Vec::new() };
+        for act in offer.plan.acts.iter().filter(|a| !a.act.is_beside()) {
+            for after in act.times() {
+                agenda.enter(Nanos(begin.0.saturating_add(after)), Entry::Act(act));
+            }
+        }
+        agenda
     }
 
     pub fn add(&mut self, at: Nanos, due: Due<T>) {
-        self.order.push(Reverse((at, self.entries.len())));
-        self.entries.push(Some(due));
+        self.enter(at, Entry::Call(due));
     }
 
-    fn next(&mut self) -> Option<(Nanos, Due<T>)> {
+    fn enter(&mut self, at: Nanos, entry: Entry<'a, T>) {
+        self.order.push(Reverse((at, self.entries.len())));
+        self.entries.push(Some(entry));
+    }
+
+    fn next(&mut self) -> Option<(Nanos, Entry<'a, T>)> {
         let Reverse((at, place)) = self.order.pop()?;
-        self.entries[place].take().map(|due| (at, due))
+        self.entries[place].take().map(|entry| (at, entry))
     }
 }
 
@@ -54,15 +73,22 @@ pub async fn begin(offer: &Offer<'_>) -> Nanos {
 }
 
 /// Makes every call of the agenda. After each, `then` may enter more.
-pub async fn follow<T>(
-    offer: &Offer<'_>,
-    mut agenda: Agenda<T>,
-    mut then: impl FnMut(&mut Agenda<T>, Due<T>, Nanos, &Completion),
+pub async fn follow<'a, T>(
+    offer: &Offer<'a>,
+    mut agenda: Agenda<'a, T>,
+    mut then: impl FnMut(&mut Agenda<'a, T>, Due<T>, Nanos, &Completion),
 ) {
-    while let Some((at, due)) = agenda.next() {
+    while let Some((at, entry)) = agenda.next() {
         if !offer.time.until(at).await || offer.record.stopped() {
             return;
         }
+        let due = match entry {
+            Entry::Call(due) => due,
+            Entry::Act(act) => {
+                offer.actor.act(act).await;
+                continue;
+            }
+        };
         let limiter = &offer.nodes[usize::from(due.node.0)];
         let completion = call(&*offer.record, &**limiter, (due.node, 0), &due.key, due.cost).await;
         then(&mut agenda, due, offer.time.now(), &completion);

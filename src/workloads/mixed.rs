@@ -36,7 +36,7 @@ async fn drive(offer: Offer<'_>) {
     let keys: Vec<_> = (0..plan.keys.get()).map(|k| offer.key(k)).collect();
     let mut random = Random::new(offer.seed);
     let mut at = agenda::begin(&offer).await;
-    let mut agenda = Agenda::new();
+    let mut agenda = Agenda::new(&offer, at);
     for _ in 0..plan.requests() {
         let cost = u32::try_from(1 + random.below(u64::from(plan.cost.get()))).unwrap_or(1);
         let cost = Cost::new(cost).expect("at least 1");

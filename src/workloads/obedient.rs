@@ -50,7 +50,7 @@ const READ_IN_WHOLE_MS: i64 = 2_000_000;
 async fn drive(offer: Offer<'_>) {
     let every = offer.plan.every.expect("validated with the scenario");
     let begin = agenda::begin(&offer).await;
-    let mut agenda = Agenda::new();
+    let mut agenda = Agenda::new(&offer, begin);
     for client in 0..offer.plan.keys.get() {
         let node = agenda::in_turn(&offer, client.into());
         let due = |what| Due { node, key: offer.key(client), cost: Cost::ONE, what };

@@ -32,7 +32,7 @@ impl Workload for Sequence {
 
 async fn drive(offer: Offer<'_>) {
     let begin = agenda::begin(&offer).await;
-    let mut agenda = Agenda::new();
+    let mut agenda = Agenda::new(&offer, begin);
     let mut turn = 0;
     for planned in &offer.plan.calls {
         let key: Arc<str> = format!("{}{}", offer.prefix, planned.key).into();

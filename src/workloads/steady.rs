@@ -1,10 +1,15 @@
 //! `steady`: clients that keep calling, one call every `every`, to the nodes and the keys in turn.
 //!
-//! Calls are planned from the first one on; one that is late does not move those after it.
+//! Calls are planned from the first one on; one that is late does not move those after it. With several in
+//! flight there are as many callers, who take the calls in turn and do not wait for each other: a call is
+//! made late only where its own caller's last one is still open.
+
+use std::sync::Arc;
 
 use super::agenda::{self, Agenda, Due};
+use super::calls::call;
 use crate::model::scenario::{Shape, WorkloadPlan};
-use crate::model::units::Cost;
+use crate::model::units::{Cost, Nanos, Window};
 use crate::ports::BoxFuture;
 use crate::ports::workload::{Offer, Workload};
 
@@ -32,11 +37,45 @@ async fn drive(offer: Offer<'_>) {
     let every = offer.plan.every.expect("validated with the scenario");
     let keys: Vec<_> = (0..offer.plan.keys.get()).map(|k| offer.key(k)).collect();
     let begin = agenda::begin(&offer).await;
-    let mut agenda = Agenda::new();
+    if offer.plan.in_flight.get() > 1 {
+        return beside_each_other(offer, begin, every, &keys).await;
+    }
+    let mut agenda = Agenda::new(&offer, begin);
     for n in 0..offer.plan.requests() {
         let key = keys[usize::try_from(n).unwrap_or(0) % keys.len()].clone();
         let node = agenda::in_turn(&offer, n);
         agenda.add(agenda::nth(begin, every, n), Due { node, key, cost: Cost::ONE, what: () });
     }
     agenda::follow(&offer, agenda, |_, _, _, _| {}).await;
+}
+
+async fn beside_each_other(offer: Offer<'_>, begin: Nanos, every: Window, keys: &[Arc<str>]) {
+    let callers = offer.plan.in_flight.get();
+    let tasks: Vec<_> = (0..callers)
+        .map(|caller| {
+            let calls: Vec<_> = (u64::from(caller)..offer.plan.requests())
+                .step_by(callers as usize)
+                .map(|n| {
+                    let key = keys[usize::try_from(n).unwrap_or(0) % keys.len()].clone();
+                    (agenda::nth(begin, every, n), agenda::in_turn(&offer, n), key)
+                })
+                .collect();
+            let (nodes, record, time) =
+                (offer.nodes.clone(), Arc::clone(&offer.record), Arc::clone(&offer.time));
+            tokio::spawn(async move {
+                for (at, node, key) in calls {
+                    if !time.until(at).await || record.stopped() {
+                        return;
+                    }
+                    call(&*record, &*nodes[usize::from(node.0)], (node, caller), &key, Cost::ONE).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        if let Err(error) = task.await {
+            // A limiter that panics is a fault of the lab: hand it on whole.
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
 }

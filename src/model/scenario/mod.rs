@@ -9,9 +9,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+mod act;
 mod vary;
 mod workload;
 
+pub use act::{Act, PlannedAct};
 pub use vary::{Setup, Vary};
 pub use workload::{PlannedCall, Shape, WorkloadPlan};
 
@@ -294,6 +296,7 @@ impl Scenario {
             }
             Setup::of(self)
                 .varied(vary)
+                .and_then(|setup| setup.workload.time_fits(self.time))
                 .map_err(|why| (quoted, format!("variation '{}': {why}", vary.name)))?;
         }
         let checks: Vec<&str> = self.checks.iter().map(String::as_str).collect();
@@ -335,10 +338,7 @@ impl Scenario {
         if self.observe.keys && self.workload.shape == Shape::Burst {
             return Err("keys can only be observed where calls follow each other, not in a burst".to_owned());
         }
-        if self.time == Time::Skipped && self.workload.shape == Shape::Burst {
-            return Err("a burst has no waits that could be skipped".to_owned());
-        }
-        Ok(())
+        self.workload.time_fits(self.time)
     }
 
     /// More than the limit cannot have been used before.

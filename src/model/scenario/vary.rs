@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LimitPlan, LimiterRef, ObservePlan, PlannedCall, Scenario, Shape, WorkloadPlan};
+use super::{LimitPlan, LimiterRef, ObservePlan, PlannedAct, PlannedCall, Scenario, Shape, WorkloadPlan};
 use crate::model::units::{Cost, Limit, Micros, Window};
 
 /// What is different. A field that is absent stays as the scenario has it.
@@ -47,6 +47,9 @@ pub struct Vary {
     pub preset: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<Micros>,
+    /// Instead of the acts of the scenario.
+    #[serde(default, rename = "act", skip_serializing_if = "Option::is_none")]
+    pub acts: Option<Vec<PlannedAct>>,
 }
 
 /// What a cell is driven with.
@@ -88,6 +91,7 @@ impl Setup {
         w.cost = vary.cost.unwrap_or(w.cost);
         w.every = vary.every.or(w.every);
         w.preset = vary.preset.unwrap_or(w.preset);
+        w.acts = vary.acts.clone().unwrap_or_else(|| w.acts.clone());
         setup.observe.round_trip = vary.round_trip.unwrap_or(setup.observe.round_trip);
         setup.workload.validate()?;
         Ok(setup)

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use super::{PlannedAct, Time};
 use crate::model::units::{Cost, Limit, Span, Window};
 
 /// How calls are offered. Which fields a shape uses is said in its own file under `workloads/`.
@@ -48,6 +49,9 @@ pub struct WorkloadPlan {
     /// The calls of a sequence, in the order of their times.
     #[serde(default, rename = "call", skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<PlannedCall>,
+    /// What somebody else does to the store meanwhile.
+    #[serde(default, rename = "act", skip_serializing_if = "Vec::is_empty")]
+    pub acts: Vec<PlannedAct>,
 }
 
 /// Calls of a sequence: one, or several with equal gaps.
@@ -70,7 +74,7 @@ pub struct PlannedCall {
     pub node: Option<u16>,
 }
 
-fn one() -> NonZeroU32 {
+pub(super) fn one() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
@@ -164,6 +168,7 @@ impl WorkloadPlan {
             }
         };
         self.shape_fits()?;
+        self.acts_fit()?;
         check("requests", self.requests(), Self::MOST_REQUESTS)?;
         check("connections", self.connections.get().into(), Self::MOST_CONNECTIONS.into())?;
         check("in_flight", self.in_flight.get().into(), Self::MOST_IN_FLIGHT.into())?;
@@ -227,6 +232,43 @@ impl WorkloadPlan {
         Ok(())
     }
 
+    /// An act that happens between two calls needs calls that follow each other.
+    fn acts_fit(&self) -> Result<(), String> {
+        self.acts.iter().try_for_each(PlannedAct::validate)?;
+        let between = self.acts.iter().find(|a| !a.act.is_beside());
+        match between {
+            Some(act) if self.overlaps() => Err(format!(
+                "{} is done between two calls, and here several are open at the same time",
+                act.act.name()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether calls may be open at the same time.
+    fn overlaps(&self) -> bool {
+        self.shape == Shape::Burst || (self.shape == Shape::Steady && self.in_flight.get() > 1)
+    }
+
+    /// Time can be skipped only while no call is open, and nothing goes on beside the calls.
+    pub fn time_fits(&self, time: Time) -> Result<(), String> {
+        if time == Time::Real {
+            return Ok(());
+        }
+        if self.shape == Shape::Burst {
+            return Err("a burst has no waits that could be skipped".to_owned());
+        }
+        if self.overlaps() {
+            return Err("time can be skipped between calls that follow each other: in_flight = 1".to_owned());
+        }
+        match self.acts.iter().find(|a| a.act.is_beside()) {
+            Some(act) => {
+                Err(format!("{} goes on beside the calls: its time cannot be skipped", act.act.name()))
+            }
+            None => Ok(()),
+        }
+    }
+
     pub fn in_words(&self) -> String {
         let requests = self.requests();
         let every = self.every.map(|e| e.to_string()).unwrap_or_default();
@@ -241,8 +283,13 @@ impl WorkloadPlan {
                 plural(self.nodes.get()),
             ),
             Shape::Steady => format!(
-                "{shape} client{}: {requests} calls, one every {every}, to {} node{} in turn",
-                plural(keys),
+                "{shape} client{}: {requests} calls, one every {every}{}, to {} node{} in turn",
+                plural(keys.max(self.in_flight.get())),
+                if self.overlaps() {
+                    format!(", up to {} open at once", self.in_flight)
+                } else {
+                    String::new()
+                },
                 self.nodes,
                 plural(self.nodes.get()),
             ),
@@ -267,6 +314,9 @@ impl WorkloadPlan {
         }
         if self.cold_pool {
             words += ", cold pool";
+        }
+        for act in &self.acts {
+            words += &format!(", {}", act.in_words());
         }
         words
     }

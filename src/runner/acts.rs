@@ -1,0 +1,128 @@
+//! What somebody else does to the store while it is called, done and recorded.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::sync::oneshot;
+
+use super::record::Recorder;
+use crate::model::history::Event;
+use crate::model::scenario::{Act, PlannedAct, WorkloadPlan};
+use crate::model::units::{Nanos, Span};
+use crate::ports::BoxFuture;
+use crate::ports::workload::Actor;
+
+/// Loops until it has taken so long, and at most so many turns.
+///
+/// From Redis 7.2 on, TIME stands still inside a script: there the turns alone end it, as many as
+/// were measured to take that long. Everywhere they bound it.
+/// `ARGV`: how long in µs, most turns. Returns the turns, and the µs that TIME says it took.
+const BUSY: &str = "
+local function now() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end
+local began, turns, took = now(), 0, 0
+repeat
+  for _ = 1, 1000 do end
+  turns = turns + 1
+  took = now() - began
+until took >= tonumber(ARGV[1]) or turns >= tonumber(ARGV[2])
+return {turns, took}";
+
+/// Turns to measure the server's pace with: some ten milliseconds.
+const TRIAL: u64 = 2_000;
+
+pub struct Acts {
+    connection: MultiplexedConnection,
+    recorder: Arc<Recorder>,
+    /// What a turn of the busy script takes, in ns.
+    turn_ns: AtomicU64,
+    /// Whether TIME moves inside a script.
+    time_moves: bool,
+    failed: Mutex<Option<redis::RedisError>>,
+}
+
+impl Acts {
+    /// Measures the server's pace where a busy script is planned.
+    pub async fn new(
+        connection: MultiplexedConnection,
+        recorder: Arc<Recorder>,
+        plan: &WorkloadPlan,
+    ) -> Result<Self, redis::RedisError> {
+        let failed = Mutex::new(None);
+        let mut acts = Self { connection, recorder, turn_ns: AtomicU64::new(1), time_moves: true, failed };
+        if plan.acts.iter().any(|a| a.act == Act::BusyScript) {
+            // The fastest of three: what else runs on the machine only makes it slower.
+            let mut fastest = u64::MAX;
+            for _ in 0..3 {
+                let before = acts.recorder.now();
+                let (turns, took) = acts.busy(u64::MAX >> 16, TRIAL).await?;
+                let ns = u64::try_from(acts.recorder.now().0 - before.0).unwrap_or(u64::MAX);
+                fastest = fastest.min(ns / turns.max(1));
+                acts.time_moves = took > 0;
+            }
+            acts.turn_ns.store(fastest.max(1), Ordering::Relaxed);
+        }
+        Ok(acts)
+    }
+
+    /// Does what is planned beside the calls, until those are `over`. An act is not cut short.
+    pub async fn beside(&self, plan: &WorkloadPlan, began: Nanos, mut over: oneshot::Receiver<()>) {
+        let planned = plan.acts.iter().filter(|a| a.act.is_beside());
+        let mut agenda: Vec<(i64, &PlannedAct)> =
+            planned.flat_map(|a| a.times().map(move |t| (t, a))).collect();
+        agenda.sort_by_key(|(at, _)| *at);
+        for (at, act) in agenda {
+            let left = began.0.saturating_add(at).saturating_sub(self.recorder.now().0);
+            let wait = tokio::time::sleep(Duration::from_nanos(u64::try_from(left).unwrap_or(0)));
+            tokio::select! {
+                biased;
+                _ = &mut over => return,
+                () = wait => self.act(act).await,
+            }
+        }
+    }
+
+    /// Why an act could not be done, if so.
+    pub fn failure(&self) -> Option<redis::RedisError> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn perform(&self, planned: &PlannedAct) -> Result<(), redis::RedisError> {
+        match planned.act {
+            Act::ScriptFlush => {
+                let mut connection = self.connection.clone();
+                redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut connection).await
+            }
+            Act::BusyScript => {
+                let us = planned.lasts.map_or(0, Span::millis) * 1_000;
+                let turns = us * 1_000 / self.turn_ns.load(Ordering::Relaxed);
+                // Where TIME ends it, the turns only keep it from going on for ever.
+                let most = if self.time_moves { turns * 10 } else { turns };
+                self.busy(us, most.max(1)).await.map(|_| ())
+            }
+        }
+    }
+
+    async fn busy(&self, us: u64, turns: u64) -> Result<(u64, u64), redis::RedisError> {
+        let mut connection = self.connection.clone();
+        redis::cmd("EVAL").arg(BUSY).arg(0).arg(us).arg(turns).query_async(&mut connection).await
+    }
+}
+
+impl Actor for Acts {
+    fn act<'a>(&'a self, planned: &'a PlannedAct) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let invoke = self.recorder.now();
+            match self.perform(planned).await {
+                Ok(()) => {
+                    let complete = self.recorder.now();
+                    self.recorder.event(Event::Act { act: planned.act, invoke, complete });
+                }
+                Err(error) => {
+                    self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            }
+        })
+    }
+}
