@@ -5,6 +5,7 @@
 
 mod bound;
 pub mod every_key_expires;
+mod groups;
 pub mod meets_requirement;
 pub mod never_over_limit;
 pub mod steady_client_served;

@@ -6,6 +6,7 @@ pub mod contract;
 pub mod history;
 pub mod names;
 pub mod op;
+pub mod order;
 pub mod report;
 pub mod scenario;
 pub mod units;
