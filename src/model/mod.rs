@@ -4,6 +4,7 @@ pub mod algorithms;
 pub mod bounds;
 pub mod contract;
 pub mod history;
+pub mod linear;
 pub mod names;
 pub mod op;
 pub mod order;
