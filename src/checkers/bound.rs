@@ -1,44 +1,49 @@
 //! What `never-over-limit` and `meets-requirement` share: a bound judged over the rounds of a cell.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::model::bounds::{Admitted, Excess, TimeContext, excess};
+use super::groups::{Group, Groups, Members};
+use crate::model::bounds::{Admitted, Excess, TimeContext, over};
 use crate::model::contract::{Bound, OnOutage, Scope};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{KeyId, Op, Outcome};
-use crate::model::units::{Nanos, NodeId};
+use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
-
-/// The calls that count against one bound: one key, and one node where the scope is the node.
-type Group = (KeyId, Option<NodeId>);
 
 /// Any round convicts. A pass needs rounds in which more was asked for than the bound allows and,
 /// where calls were meant to overlap, in which they did.
 pub fn judge(cell: &Cell, bound: &Bound, scope: Scope) -> Finding {
-    let mut convicted: Vec<(&Round, Group, Vec<Admitted>, Excess)> = Vec::new();
+    let mut first: Option<(&Round, Group, Excess, Vec<Admitted>)> = None;
+    let mut convicted = 0;
     let mut power = Power::default();
     for round in &cell.rounds {
-        let groups = groups(round, scope);
+        let overlap = round.overlap();
+        // One copy of a group's calls at a time.
+        let mut counted = Vec::new();
+        let groups = Groups::of(round, scope);
+        let touches = first_touches(round);
         let mut pressed = false;
-        for (group, ops) in &groups {
-            let admitted = admitted(round, group, ops, bound);
-            power.most = power.most.max(admitted.iter().map(|a| a.cost).sum());
-            let time = time_of(cell, round, group);
-            if let Some(found) = excess(bound, &admitted, time) {
-                convicted.push((round, *group, admitted, found));
+        for (group, ops) in groups.iter() {
+            let time = time_of(cell, round, touches[group.0.0 as usize]);
+            count(&mut counted, round, &group, &ops, bound, |outcome| outcome == Outcome::Admitted);
+            power.most = power.most.max(counted.iter().map(|a| a.cost).sum());
+            if let Some(found) = over(bound, &counted, time) {
+                convicted += 1;
+                if first.is_none() {
+                    first = Some((round, group, found.explain(bound, &counted), counted));
+                }
                 break;
             }
-            pressed |= excess(bound, &decided(round, group, ops, bound), time).is_some();
+            pressed = pressed || would_convict(&mut counted, round, &group, &ops, bound, time);
         }
-        let overlap = round.overlap();
         power.overlap = power.overlap.max(overlap);
-        power.unanswered += round.count(Outcome::Failed) + round.count(Outcome::Unknown);
+        let unanswered = |o: &&Op| matches!(o.outcome, Outcome::Failed | Outcome::Unknown);
+        power.unanswered += round.ops.iter().filter(unanswered).count() as u64;
         power.pressed += u32::from(pressed);
         power.tried += u32::from(pressed && round.complete && overlap_shown(cell, overlap));
     }
-    if let Some((round, group, admitted, found)) = convicted.first() {
-        return Finding::fail(witness(round, *group, admitted, found, convicted.len(), cell.rounds.len()));
+    if let Some((round, group, found, admitted)) = first {
+        return Finding::fail(witness(round, group, &admitted, &found, convicted, cell.rounds.len()));
     }
     evidence(cell, bound, &power)
 }
@@ -128,18 +133,6 @@ fn decides_alone(cell: &Cell) -> bool {
     cell.header.contract.on_outage == OnOutage::Unaffected
 }
 
-fn groups(round: &Round, scope: Scope) -> BTreeMap<Group, Vec<&Op>> {
-    let mut groups: BTreeMap<Group, Vec<&Op>> = BTreeMap::new();
-    for op in &round.ops {
-        groups.entry(group_of(op.key, op.node, scope)).or_default().push(op);
-    }
-    groups
-}
-
-fn group_of(key: KeyId, node: NodeId, scope: Scope) -> Group {
-    (key, (scope == Scope::Node).then_some(node))
-}
-
 /// What a preset says was used, once: a preset of every node is the same statement made to each.
 fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
     round
@@ -152,13 +145,14 @@ fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
 
 /// The calls of a group that count, and its preset. A preset above the bound breaks nothing by
 /// itself: it counts for as much as the bound allows, so that any call admitted on top of it does.
-fn counted(
+fn count(
+    into: &mut Vec<Admitted>,
     round: &Round,
     group: &Group,
-    ops: &[&Op],
+    ops: &Members<'_>,
     bound: &Bound,
     counts: impl Fn(Outcome) -> bool,
-) -> Vec<Admitted> {
+) {
     let before = preset(round, group).map(|(used, invoke, complete)| Admitted {
         op: None,
         invoke,
@@ -171,26 +165,56 @@ fn counted(
         complete: o.complete,
         cost: o.cost.get().into(),
     });
-    before.into_iter().chain(calls).collect()
+    into.clear();
+    // Exactly: a vector that grows by doubling takes three times what it holds.
+    into.reserve_exact(ops.len() + 1);
+    into.extend(before.into_iter().chain(calls));
 }
 
-fn admitted(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
-    counted(round, group, ops, bound, |outcome| outcome == Outcome::Admitted)
-}
-
-/// The same, as if every decided call had been admitted. Only what would convict then puts the
+/// Whether the bound would have been broken had every decided call been admitted. Only that puts the
 /// bound to the test: it takes in the window, the refill and the slack.
-fn decided(round: &Round, group: &Group, ops: &[&Op], bound: &Bound) -> Vec<Admitted> {
-    counted(round, group, ops, bound, |outcome| matches!(outcome, Outcome::Admitted | Outcome::Denied))
+///
+/// More calls only add to what a span holds, so the first few that convict are enough.
+fn would_convict(
+    counted: &mut Vec<Admitted>,
+    round: &Round,
+    group: &Group,
+    ops: &Members<'_>,
+    bound: &Bound,
+    time: TimeContext,
+) -> bool {
+    let decided = |outcome| matches!(outcome, Outcome::Admitted | Outcome::Denied);
+    let mut tried = 1 << 12;
+    loop {
+        count(counted, round, group, &ops.first(tried), bound, decided);
+        if over(bound, counted, time).is_some() {
+            return true;
+        }
+        if tried >= ops.len() {
+            return false;
+        }
+        tried *= 8;
+    }
 }
 
-fn time_of(cell: &Cell, round: &Round, group: &Group) -> TimeContext {
-    // Any op may have opened the window, refused and unknown ones too, whichever node sent it.
-    let ops = round.ops.iter().filter(|o| o.key == group.0).map(|o| o.invoke);
-    let presets = round.presets.iter().filter(|p| p.key == group.0).map(|p| p.invoke);
+/// When each key was first touched, by place in the round's table. Any op may have opened its window,
+/// refused and unknown ones too, whichever node sent it.
+fn first_touches(round: &Round) -> Vec<Nanos> {
+    let mut first = vec![Nanos(i64::MAX); round.keys.len()];
+    let mut touch = |key: KeyId, at: Nanos| {
+        if let Some(first) = first.get_mut(key.0 as usize) {
+            *first = at.min(*first);
+        }
+    };
+    round.ops.iter().for_each(|o| touch(o.key, o.invoke));
+    round.presets.iter().for_each(|p| touch(p.key, p.invoke));
+    first
+}
+
+fn time_of(cell: &Cell, round: &Round, first_touch: Nanos) -> TimeContext {
     let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX);
     TimeContext {
-        first_touch: ops.chain(presets).min().unwrap_or_default(),
+        first_touch,
         slack_ns: resolution.saturating_mul(1_000_000).saturating_add(round.clock_step_ns.saturating_abs()),
         // The wall clock as it stood in this round: earlier steps are in it.
         epoch_ns_at_zero: round.epoch_ns_at_zero.unwrap_or(cell.epoch_ns_at_zero),
@@ -254,11 +278,15 @@ fn witness(
 /// `0 3 7 … 199 (200 in all)`: the first few and the last, in order of completion.
 fn ids(calls: &[&Admitted]) -> String {
     const SHOWN: usize = 12;
-    let all: Vec<String> = calls.iter().filter_map(|m| m.op).map(|op| op.to_string()).collect();
-    if all.len() <= SHOWN {
-        return all.join(" ");
+    let told = |calls: &[&Admitted]| {
+        calls.iter().filter_map(|m| m.op).map(|op| op.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    match calls {
+        [head @ .., last] if calls.len() > SHOWN => {
+            format!("{} … {} ({} in all)", told(&head[..SHOWN - 1]), told(&[*last]), calls.len())
+        }
+        few => told(few),
     }
-    format!("{} … {} ({} in all)", all[..SHOWN - 1].join(" "), all[all.len() - 1], all.len())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod bound;
 mod common;
 pub mod denial_changes_nothing;
 pub mod every_key_expires;
+mod groups;
 pub mod keys_declared;
 pub mod meets_requirement;
 pub mod never_over_limit;

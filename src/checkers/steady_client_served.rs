@@ -7,11 +7,11 @@
 //!
 //! Proves, when it fails, that such a stretch was seen: from the completion of its first refusal to
 //! the invocation of its last, both of which only shorten it. A pass needs a client that was refused
-//! and then admitted. O(n) per key.
+//! and then admitted. O(n), whatever the number of keys.
 
 use crate::model::contract::Bound;
 use crate::model::history::{Cell, Round};
-use crate::model::op::{KeyId, Op, Outcome};
+use crate::model::op::{Op, Outcome};
 use crate::model::units::{Cost, Nanos};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
@@ -34,17 +34,16 @@ impl Checker for SteadyClientServed {
         };
         let mut released = 0;
         for round in &cell.rounds {
-            for key in 0..round.keys.len() {
-                let seen = follow(round, KeyId(u32::try_from(key).unwrap_or(u32::MAX)));
-                let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX);
-                let slack =
-                    resolution.saturating_mul(1_000_000).saturating_add(round.clock_step_ns.saturating_abs());
-                let most = within.saturating_add(slack);
-                if let Some(held) = seen.held.filter(|h| h.length() > most) {
-                    return Finding::fail(witness(round, key, &held, bound));
-                }
-                released += seen.released;
+            let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX);
+            let slack =
+                resolution.saturating_mul(1_000_000).saturating_add(round.clock_step_ns.saturating_abs());
+            let most = within.saturating_add(slack);
+            let seen = follow(round);
+            let held = |seen: &Seen| seen.longest.filter(|h| h.length() > most);
+            if let Some((key, held)) = seen.iter().enumerate().find_map(|(key, s)| Some((key, held(s)?))) {
+                return Finding::fail(witness(round, key, &held, bound));
             }
+            released += seen.iter().map(|s| u64::from(s.released)).sum::<u64>();
         }
         let whole = cell.rounds.iter().filter(|r| r.complete).count();
         if whole < cell.header.rounds as usize {
@@ -75,22 +74,26 @@ impl Held {
     }
 }
 
+/// What happened to the calls of a key so far.
+#[derive(Clone, Copy, Default)]
 struct Seen {
-    /// The longest stretch.
-    held: Option<Held>,
+    /// The stretch that goes on, and the longest.
+    open: Option<Held>,
+    longest: Option<Held>,
     /// How often an admission followed a refusal.
     released: u32,
 }
 
-fn follow(round: &Round, key: KeyId) -> Seen {
-    let mut seen = Seen { held: None, released: 0 };
-    let mut open: Option<Held> = None;
+/// Follows every key of a round at once.
+fn follow(round: &Round) -> Vec<Seen> {
+    let mut keys = vec![Seen::default(); round.keys.len()];
     // Ops are recorded in the order of their invocation. A call without a decision may have been
     // admitted for all anybody knows: it ends a stretch as an admission does. A refusal of a larger
     // cost says nothing: what is left may be too little for it and enough for others.
-    let telling = |o: &&Op| o.key == key && (o.cost == Cost::ONE || o.outcome != Outcome::Denied);
+    let telling = |o: &&Op| o.cost == Cost::ONE || o.outcome != Outcome::Denied;
     for op in round.ops.iter().filter(telling) {
-        open = match (open, op.outcome) {
+        let Some(seen) = keys.get_mut(op.key.0 as usize) else { continue };
+        seen.open = match (seen.open, op.outcome) {
             (None, Outcome::Denied) => Some(Held { from: op.complete, to: op.invoke, calls: 1 }),
             (Some(held), Outcome::Denied) => Some(longer(held, op)),
             (held, outcome) => {
@@ -98,13 +101,13 @@ fn follow(round: &Round, key: KeyId) -> Seen {
                 None
             }
         };
-        if let Some(held) = open
-            && seen.held.is_none_or(|h| h.length() < held.length())
+        if let Some(held) = seen.open
+            && seen.longest.is_none_or(|h| h.length() < held.length())
         {
-            seen.held = Some(held);
+            seen.longest = Some(held);
         }
     }
-    seen
+    keys
 }
 
 fn longer(held: Held, op: &Op) -> Held {
@@ -147,8 +150,8 @@ mod tests {
     fn a_stretch_ends_with_an_admission_or_with_a_call_nobody_knows_about() {
         use Outcome::{Admitted, Denied, Unknown};
         let held = |calls: &[(i64, Outcome, u32)]| {
-            let seen = follow(&round(calls), KeyId(0));
-            (seen.held.map_or(0, |h| (h.length() + 1) / 1_000_000), seen.released)
+            let seen = follow(&round(calls))[0];
+            (seen.longest.map_or(0, |h| (h.length() + 1) / 1_000_000), seen.released)
         };
         assert_eq!(held(&[(0, Admitted, 1), (10, Denied, 1), (60, Denied, 1)]), (50, 0));
         assert_eq!(held(&[(10, Denied, 1), (20, Admitted, 1), (60, Denied, 1), (70, Denied, 1)]), (10, 1));

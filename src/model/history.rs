@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::contract::{Contract, Requirement};
 use super::matrix::Column;
 use super::op::{Completion, Decision, KeyId, NODE_DIED, Op, Outcome, Source};
+use super::order::by_end;
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::scenario::{Act, Time};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
@@ -304,21 +305,31 @@ impl Round {
     /// The largest number of decided calls that were open at the same moment. A call without a
     /// decision may be open for ever, and raced with nobody for all that is known.
     pub fn overlap(&self) -> usize {
-        let mut edges: Vec<(Nanos, i32)> = Vec::with_capacity(self.ops.len() * 2);
-        let decided = |o: &&Op| matches!(o.outcome, Outcome::Admitted | Outcome::Denied);
+        // A call of no length is open at no moment.
+        let decided =
+            |o: &&Op| matches!(o.outcome, Outcome::Admitted | Outcome::Denied) && o.complete > o.invoke;
+        let mut begun = Vec::with_capacity(self.ops.len());
+        let mut ended = Vec::with_capacity(self.ops.len());
         for op in self.ops.iter().filter(decided) {
-            edges.push((op.invoke, 1));
-            edges.push((op.complete, -1));
+            begun.push(op.invoke);
+            ended.push(op.complete);
         }
-        // A call that ends as another begins did not overlap it: ends first.
-        edges.sort_unstable();
-        let mut open = 0i64;
-        let mut most = 0i64;
-        for (_, change) in edges {
-            open += i64::from(change);
-            most = most.max(open);
+        if begun.is_sorted() {
+            by_end(&mut ended, |n| begun[n], |end| *end);
+        } else {
+            begun.sort_unstable();
+            ended.sort_unstable();
         }
-        usize::try_from(most).unwrap_or(0)
+        let mut most = 0;
+        let mut over = 0;
+        for (n, at) in begun.iter().enumerate() {
+            // A call that ends as another begins did not overlap it.
+            while ended[over] <= *at {
+                over += 1;
+            }
+            most = most.max(n + 1 - over);
+        }
+        most
     }
 }
 

@@ -290,6 +290,7 @@ impl Cost {
         Ok(Self(value))
     }
 
+    #[inline]
     pub fn get(self) -> u32 {
         self.0
     }
