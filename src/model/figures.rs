@@ -17,6 +17,7 @@ use super::units::Window;
 pub enum Figure {
     BytesPerIdentity,
     EntriesPerIdentity,
+    CountedPerIdentity,
     RoundTripsPerDecision,
     MostRoundTrips,
     P50Ms,
@@ -50,9 +51,10 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
+        Self::CountedPerIdentity,
         Self::RoundTripsPerDecision,
         Self::MostRoundTrips,
         Self::P50Ms,
@@ -69,6 +71,7 @@ impl Figure {
         match self {
             Self::BytesPerIdentity => "bytes-per-identity",
             Self::EntriesPerIdentity => "entries-per-identity",
+            Self::CountedPerIdentity => "counted-per-identity",
             Self::RoundTripsPerDecision => "round-trips-per-decision",
             Self::MostRoundTrips => "most-round-trips",
             Self::P50Ms => "p50-ms",
@@ -86,6 +89,7 @@ impl Figure {
         match self {
             Self::BytesPerIdentity => "bytes per identity",
             Self::EntriesPerIdentity => "entries per identity",
+            Self::CountedPerIdentity => "counted for an identity",
             Self::RoundTripsPerDecision => "round trips per decision",
             Self::MostRoundTrips => "most round trips of a call",
             Self::P50Ms => "p50 in ms",
@@ -103,6 +107,7 @@ impl Figure {
         match self {
             Self::BytesPerIdentity => "what the server says the keys of one identity take in memory",
             Self::EntriesPerIdentity => "values that the store keeps for one identity",
+            Self::CountedPerIdentity => "what the counters in the store add up to for one identity",
             Self::RoundTripsPerDecision => {
                 "exchanges with the store that a decided call waited for, on average"
             }
@@ -140,6 +145,7 @@ pub fn measure(cell: &Cell) -> Figures {
     };
     set(Figure::BytesPerIdentity, fullest(|p| p.bytes));
     set(Figure::EntriesPerIdentity, fullest(Probe::entries));
+    set(Figure::CountedPerIdentity, fullest(Probe::counted));
 
     let decided_in = |r: &Round| r.count(Outcome::Admitted) + r.count(Outcome::Denied);
     let counted: u64 = whole.iter().map(|r| decided_in(r)).sum();

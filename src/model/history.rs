@@ -221,6 +221,11 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// What a counter says; `None` for anything that is not a number.
+    pub fn counted(&self) -> Option<u64> {
+        self.holds.filter(|_| self.kind.as_deref() == Some("string"))
+    }
+
     /// How many values the key keeps: what a string says is one, whatever number it is.
     pub fn entries(&self) -> Option<u64> {
         if self.kind.as_deref() == Some("string") { Some(1) } else { self.holds }

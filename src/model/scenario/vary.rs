@@ -39,6 +39,9 @@ pub struct Vary {
     pub keys: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// A key of this many bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_bytes: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +91,9 @@ impl Setup {
         w.nodes = vary.nodes.unwrap_or(w.nodes);
         w.keys = vary.keys.unwrap_or(w.keys);
         w.key = vary.key.clone().unwrap_or_else(|| w.key.clone());
+        if let Some(bytes) = vary.key_bytes {
+            w.key = "k".repeat(bytes.get() as usize);
+        }
         w.cost = vary.cost.unwrap_or(w.cost);
         w.every = vary.every.or(w.every);
         w.preset = vary.preset.unwrap_or(w.preset);
