@@ -91,6 +91,24 @@ pub async fn preset_counter(
     store.command(set).await.map(|_| ())
 }
 
+/// Adds `used` to a counter that others may have counted on already; a new one lives for `window`.
+pub async fn preset_shared(
+    store: &dyn Store,
+    window: Window,
+    key: &str,
+    used: u64,
+) -> Result<(), StoreError> {
+    store.command(Command::new("SET").arg(key).arg(0).arg("PX").arg(window.millis()).arg("NX")).await?;
+    store.command(Command::new("INCRBY").arg(key).arg(used)).await.map(|_| ())
+}
+
+/// The number of the clock-aligned window that is open now, and the milliseconds it has left.
+pub fn open_window(settings: &Settings, app: &dyn Clock) -> (i64, u64) {
+    let length = settings.window.millis() as i64;
+    let now = app.wall_us().div_euclid(1000);
+    (now.div_euclid(length), (length - now.rem_euclid(length)) as u64)
+}
+
 /// PEXPIRE with the window's length.
 pub fn expire(settings: &Settings, key: &str) -> Command {
     Command::new("PEXPIRE").arg(key).arg(settings.window.millis())

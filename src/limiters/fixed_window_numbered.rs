@@ -55,9 +55,8 @@ struct Numbered {
 impl Numbered {
     /// The key of the window that is open now, and the milliseconds it has left.
     fn open_window(&self, key: &str) -> (String, u64) {
-        let length = self.settings.window.millis() as i64;
-        let now = self.clock.wall_us() / 1000;
-        (format!("{key}:{}", now.div_euclid(length)), (length - now.rem_euclid(length)) as u64)
+        let (number, left) = common::open_window(&self.settings, &*self.clock);
+        (format!("{key}:{number}"), left)
     }
 
     fn expire(&self, key: &str) -> Command {

@@ -161,9 +161,7 @@ impl LoginGuard {
         let contract = contract(&self.settings);
         let shared = contract.across_keys.and_then(|b| b.window()).unwrap_or(self.settings.window);
         for (key, window) in [(&keys.failures, self.settings.window), (&keys.address, shared)] {
-            let ms = window.millis();
-            self.store.command(Command::new("SET").arg(key).arg(0).arg("PX").arg(ms).arg("NX")).await?;
-            self.store.command(Command::new("INCRBY").arg(key).arg(used)).await?;
+            common::preset_shared(&*self.store, window, key, used).await?;
         }
         if let Some(lockout) = contract.lockout.filter(|_| used >= self.settings.limit.get()) {
             let lock = Command::new("SET").arg(&keys.lock).arg(1).arg("PX").arg(lockout.millis());

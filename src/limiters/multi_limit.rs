@@ -173,10 +173,7 @@ impl MultiLimit {
 
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
         for (key, _) in self.counters(key) {
-            let ms = self.settings.window.millis();
-            // The address and the endpoint count what other users were admitted as well.
-            self.store.command(Command::new("SET").arg(&key).arg(0).arg("PX").arg(ms).arg("NX")).await?;
-            self.store.command(Command::new("INCRBY").arg(&key).arg(used)).await?;
+            common::preset_shared(&*self.store, self.settings.window, &key, used).await?;
         }
         Ok(())
     }

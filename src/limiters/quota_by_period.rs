@@ -65,11 +65,9 @@ struct Quota {
 impl Quota {
     /// The counter of the period that is open now, and the milliseconds it has left.
     fn open_period(&self, key: &str) -> (String, u64) {
-        let length = self.settings.window.millis() as i64;
-        let now = self.clock.wall_us().div_euclid(1000);
+        let (number, left) = common::open_window(&self.settings, &*self.clock);
         let (prefix, rest) = common::shared_prefix(key);
-        let counter = common::tagged(prefix, &format!("{rest}:{}", now.div_euclid(length)));
-        (counter, (length - now.rem_euclid(length)) as u64)
+        (common::tagged(prefix, &format!("{rest}:{number}")), left)
     }
 
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {

@@ -73,6 +73,22 @@ pub(super) fn contract(settings: &Settings) -> Contract {
     }
 }
 
+/// `{capacity, refill, window, cost, now, kept}`, as the scripts of buckets take them.
+pub(super) fn arguments(settings: &Settings, app: &dyn Clock, cost: Cost) -> Vec<String> {
+    let now = match common::clock(settings) {
+        DecidingClock::App => (app.wall_us() / 1000).to_string(),
+        DecidingClock::Server | DecidingClock::Expiry => String::new(),
+    };
+    vec![
+        capacity(settings).to_string(),
+        settings.limit.to_string(),
+        settings.window.millis().to_string(),
+        cost.get().to_string(),
+        now,
+        common::kept_for_the_late_ms(settings).to_string(),
+    ]
+}
+
 /// A bucket kept by a script that takes `{capacity, refill, window, cost, now, kept}` and answers
 /// `{allowed, remaining, wait}`. Its state is a hash: `parts`, and `at`, the time they are as of.
 pub(super) struct ScriptedBucket {
@@ -90,20 +106,8 @@ impl ScriptedBucket {
     }
 
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
-        let s = &self.settings;
-        let now = match common::clock(s) {
-            DecidingClock::App => (self.clock.wall_us() / 1000).to_string(),
-            DecidingClock::Server | DecidingClock::Expiry => String::new(),
-        };
-        let args = vec![
-            capacity(s).to_string(),
-            s.limit.to_string(),
-            s.window.millis().to_string(),
-            cost.get().to_string(),
-            now,
-            common::kept_for_the_late_ms(s).to_string(),
-        ];
-        common::scripted(s, self.store.eval(self.script, &[key], args).await?)
+        let args = arguments(&self.settings, &*self.clock, cost);
+        common::scripted(&self.settings, self.store.eval(self.script, &[key], args).await?)
     }
 
     async fn put(&self, key: &str, used: u64) -> Result<(), StoreError> {

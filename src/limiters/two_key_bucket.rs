@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 
 use super::common;
 use super::token_bucket_lua::{self as bucket, capacity, fill_ms};
-use crate::model::contract::DecidingClock;
 use crate::model::op::Decision;
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;
@@ -53,21 +52,9 @@ impl TwoKeys {
     }
 
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
-        let s = &self.settings;
-        let now = match common::clock(s) {
-            DecidingClock::App => (self.clock.wall_us() / 1000).to_string(),
-            DecidingClock::Server | DecidingClock::Expiry => String::new(),
-        };
-        let args = vec![
-            capacity(s).to_string(),
-            s.limit.to_string(),
-            s.window.millis().to_string(),
-            cost.get().to_string(),
-            now,
-            common::kept_for_the_late_ms(s).to_string(),
-        ];
+        let args = bucket::arguments(&self.settings, &*self.clock, cost);
         let (tokens, ts) = self.keys(key);
-        common::scripted(s, self.store.eval(&SCRIPT, &[&tokens, &ts], args).await?)
+        common::scripted(&self.settings, self.store.eval(&SCRIPT, &[&tokens, &ts], args).await?)
     }
 
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {
