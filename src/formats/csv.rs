@@ -160,6 +160,19 @@ mod tests {
     }
 
     #[test]
+    fn a_variation_and_a_figure_that_is_shown_have_columns_of_their_own() {
+        let mut report = sample::race();
+        report.scenarios[0].figures = vec![Figure::BytesPerIdentity, Figure::P50Ms];
+        report.cells[1].variation = Some("far away".to_owned());
+        report.cells[1].figures.insert(Figure::BytesPerIdentity, 1_029_400.0);
+        report.cells[1].figures.insert(Figure::MaxMs, 7.0);
+        let rows = read(&Csv.render(&report, Look::PLAIN).unwrap());
+        assert_eq!(rows[0][15..18], ["bytes-per-identity", "p50-ms", "never-over-limit"]);
+        let row = rows.iter().find(|r| r[2] == "far away").unwrap();
+        assert_eq!(row[15..18], ["1029400", "", "fail"]);
+    }
+
+    #[test]
     fn every_round_has_a_row_and_a_cell_without_the_check_an_empty_field() {
         let mut report = sample::race();
         report.cells.push(sample::cell("in-memory", &[]));

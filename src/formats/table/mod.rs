@@ -169,6 +169,7 @@ fn foot(page: &mut Page, report: &Report) {
 mod tests {
     use super::super::sample;
     use super::*;
+    use crate::model::figures::Figure;
 
     fn plain(text: &str) -> String {
         let mut out = String::new();
@@ -235,6 +236,26 @@ mod tests {
             text.contains("get-then-incr · never-over-limit, meets-requirement: PASS (expected FAIL)"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn figures_stand_after_what_was_admitted_here_and_in_markdown() {
+        let mut report = sample::race();
+        report.scenarios[0].figures = vec![Figure::BytesPerIdentity];
+        report.cells[0].figures.insert(Figure::BytesPerIdentity, 1_029_400.0);
+        let text = Table.render(&report, Look::PLAIN).unwrap();
+        let (head, row) = (text.lines().nth(6).unwrap(), text.lines().nth(8).unwrap());
+        for (line, parts) in [
+            (head, ["admitted per round", "bytes per identity", "  limit  "]),
+            (row, ["get-then-incr", "1,029,400", "  10  "]),
+        ] {
+            let places: Vec<_> = parts.iter().map(|p| line.find(p)).collect();
+            assert!(places.is_sorted() && places[0].is_some(), "{line}");
+        }
+        let text = super::super::markdown::Markdown.render(&report, Look::PLAIN).unwrap();
+        assert!(text.contains("| limiter | admitted per round | bytes per identity | limit |"), "{text}");
+        assert!(text.contains("| 200 200 198 200 200 | 1,029,400 | 10 |"), "{text}");
+        assert!(text.contains("| 20 50 50 48 50 | – | 10 |"), "what is not told is not zero: {text}");
     }
 
     #[test]

@@ -441,6 +441,40 @@ verdict = "fail"
     }
 
     #[test]
+    fn a_figure_is_named_rightly_once_and_shown_by_a_chart_that_has_it() {
+        let with = |more: &str| refusal("[limit]\n", &format!("{more}\n[limit]\n")).message;
+        assert!(with("figures = [\"p99\"]").contains("did you mean `p99-ms`?"));
+        assert!(with("figures = [\"p99-ms\", \"p99-ms\"]").contains("listed twice"));
+        assert!(with("chart = \"figure\"").contains("needs a figure"));
+    }
+
+    #[test]
+    fn an_act_has_its_place_between_calls_or_beside_them() {
+        let act = |what: &str| format!("in_flight = 200\n[[workload.act]]\nat = \"0s\"\n{what}\n");
+        let refused = |what: &str| refusal("in_flight = 200\n", &act(what)).message;
+        assert!(refused("do = \"script-flush\"").contains("between two calls"));
+        assert!(refused("do = \"busy-script\"").contains("needs for"));
+        assert!(refused("do = \"busy-script\"\nfor = \"5s\"").contains("to 1000 ms"));
+        let busy = GOOD.replace("in_flight = 200\n", &act("do = \"busy-script\"\nfor = \"9ms\""));
+        assert!(Scenario::parse("x.toml", &busy).is_ok());
+    }
+
+    #[test]
+    fn time_is_skipped_only_where_nothing_goes_on_meanwhile() {
+        let steady = GOOD.replace("shape = \"burst\"", "shape = \"steady\"\nevery = \"5ms\"");
+        let read = |text: &str| {
+            Scenario::parse("x.toml", &text.replace("[limit]\n", "time = \"skipped\"\n[limit]\n"))
+        };
+        assert!(read(&steady).unwrap_err().message.contains("in_flight = 1"));
+        let one = steady.replace("in_flight = 200\n", "in_flight = 1\n");
+        assert!(read(&one).is_ok());
+        let beside = one.clone() + "[[workload.act]]\nat = \"0s\"\ndo = \"busy-script\"\nfor = \"9ms\"\n";
+        assert!(read(&beside).unwrap_err().message.contains("beside the calls"));
+        let varied = one + "[[vary]]\nname = \"v\"\nin_flight = 2\n";
+        assert!(read(&varied).unwrap_err().message.contains("variation 'v'"));
+    }
+
+    #[test]
     fn an_expectation_for_nothing_that_runs_is_refused() {
         let e = refusal("limiter = \"a\"\ncheck", "limiter = \"b\"\ncheck");
         assert!(e.message.contains("unknown variant 'b'"), "{e}");

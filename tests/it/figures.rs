@@ -1,0 +1,84 @@
+//! Figures of a history typed by hand: what its lines say, and nothing else.
+
+use rl_lab::model::figures::Figure::{self, *};
+use rl_lab::model::history::Builder;
+use rl_lab::model::scenario::Act;
+use rl_lab::runner::analyze;
+
+/// Limit 2 per 100 ms. Two identities make five calls in 1, 2, 3, 4 and 10 ms; of the first, three are
+/// admitted, two of them within 100 ms; one of the second is refused, and its last call gets no answer.
+/// Seven round trips for the four decisions, three for one of them. A log of three entries, a number.
+const HISTORY: &str = r#"
+{"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}
+{"type":"cell","scenario":"s","limiter":"l","client":"c","backend":"b","server":{"flavour":"redis","version":"7"},"limit":2,"nodes":1,"rounds":1,"concurrent":false,"requirement":null,"checks":[],"contract":{"bound":{"kind":"sliding-window","limit":2,"window":"100ms"},"scope":"global","clock":"app","clock_resolution_ms":1,"denials":"free","on_outage":"error","key_ttl_at_most":null}}
+{"type":"round","index":1,"at":0}
+{"type":"invoke","op":0,"node":0,"key":"a","cost":1,"at":0}
+{"type":"ok","op":0,"allowed":true,"source":"store","at":1000000}
+{"type":"act","do":"script-flush","invoke":2000000,"complete":2500000}
+{"type":"invoke","op":1,"node":0,"key":"a","cost":1,"at":50000000}
+{"type":"ok","op":1,"allowed":true,"source":"store","at":52000000}
+{"type":"invoke","op":2,"node":0,"key":"b","cost":1,"at":60000000}
+{"type":"ok","op":2,"allowed":false,"source":"store","at":63000000}
+{"type":"invoke","op":3,"node":0,"key":"a","cost":1,"at":140000000}
+{"type":"ok","op":3,"allowed":true,"source":"store","at":144000000}
+{"type":"invoke","op":4,"node":0,"key":"b","cost":1,"at":150000000}
+{"type":"info","op":4,"error":"no answer: timed out","at":160000000}
+{"type":"probe","key":"a","pttl":90,"at":170000000,"holds":3,"bytes":400,"kind":"zset"}
+{"type":"probe","key":"b","pttl":90,"at":170000000,"holds":17,"bytes":72,"kind":"string"}
+{"type":"probes-complete","at":170000000}
+{"type":"round-end","at":171000000,"ops":5,"clock_step_ns":0,"trips":7,"most_trips":3}
+"#;
+
+fn history(text: &str) -> rl_lab::model::history::History {
+    let mut builder = Builder::default();
+    text.trim().lines().for_each(|line| builder.line(line).unwrap());
+    builder.finish().unwrap()
+}
+
+fn figures(text: &str) -> Vec<(Figure, f64)> {
+    let report = analyze::report(&history(text));
+    report.cells[0].figures.iter().map(|(figure, value)| (*figure, *value)).collect()
+}
+
+#[test]
+fn the_figures_are_what_the_history_says() {
+    let typed = [
+        // 472 bytes and four values for two identities: what a number says is one value.
+        (BytesPerIdentity, 236.0),
+        (EntriesPerIdentity, 2.0),
+        (RoundTripsPerDecision, 1.75),
+        (MostRoundTrips, 3.0),
+        // Of 1, 2, 3 and 4 ms: the second, and the last.
+        (P50Ms, 2.0),
+        (P99Ms, 4.0),
+        (MaxMs, 4.0),
+        (DeniedPercent, 25.0),
+        (FirstRefused, 3.0),
+        (MostInWindow, 2.0),
+        (Undecided, 1.0),
+    ];
+    assert_eq!(figures(HISTORY), typed);
+    assert_eq!(typed.map(|(figure, _)| figure), Figure::ALL, "each has its line here");
+}
+
+#[test]
+fn what_the_history_does_not_say_is_absent_and_not_zero() {
+    let of = |text: &str, figure| figures(text).into_iter().find(|(f, _)| *f == figure).map(|(_, v)| v);
+    let unweighed = HISTORY.replace(r#","holds":3,"bytes":400,"kind":"zset""#, "");
+    let unweighed = unweighed.replace(r#","holds":17,"bytes":72,"kind":"string""#, "");
+    assert_eq!(of(&unweighed, BytesPerIdentity), None);
+    let none: String =
+        HISTORY.lines().filter(|l| !l.contains("\"probe\"")).map(|l| l.to_owned() + "\n").collect();
+    assert_eq!(of(&none, BytesPerIdentity), Some(0.0), "listed to the end, and nothing there");
+    let cut: String =
+        HISTORY.lines().filter(|l| !l.contains("round-end")).map(|l| l.to_owned() + "\n").collect();
+    assert_eq!((of(&cut, RoundTripsPerDecision), of(&cut, MaxMs)), (None, Some(4.0)));
+    let refused = HISTORY.replace(r#""nodes":1"#, r#""not_run":"refused","nodes":1"#);
+    assert_eq!(figures(&refused), []);
+}
+
+#[test]
+fn what_somebody_else_did_is_part_of_the_round() {
+    let acts = &history(HISTORY).cells[0].rounds[0].acts;
+    assert_eq!(acts.iter().map(|a| (a.act, a.invoke.0)).collect::<Vec<_>>(), [(Act::ScriptFlush, 2_000_000)]);
+}
