@@ -4,8 +4,10 @@
 //! apart.
 
 mod bound;
+pub mod cost;
 pub mod every_key_expires;
 mod groups;
+pub mod matches_model;
 pub mod meets_requirement;
 pub mod never_over_limit;
 pub mod steady_client_served;
@@ -18,6 +20,8 @@ pub static ALL: &[&dyn Checker] = &[
     &meets_requirement::MeetsRequirement,
     &every_key_expires::EveryKeyExpires,
     &steady_client_served::SteadyClientServed,
+    &matches_model::MatchesModel,
+    &cost::CostChecker,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

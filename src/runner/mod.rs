@@ -5,6 +5,7 @@ pub mod drive;
 pub mod execute;
 pub mod exit;
 pub mod judge;
+pub mod linearizable;
 pub mod out;
 pub mod plan;
 pub mod record;

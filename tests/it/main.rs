@@ -11,6 +11,7 @@ mod imports;
 mod layers;
 mod lifecycle;
 mod limiters;
+mod linearizable;
 mod models;
 mod race;
 mod steady;
