@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::groups::{Group, Groups, Members};
+use super::groups::{Group, Groups, Members, epoch_ns, first_touches, preset, slack_ns};
 use crate::model::bounds::{Admitted, Excess, TimeContext, over};
 use crate::model::contract::{Bound, OnOutage, Scope};
 use crate::model::history::{Cell, Round};
-use crate::model::op::{KeyId, Op, Outcome};
+use crate::model::op::{Op, Outcome};
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 
@@ -123,7 +123,7 @@ fn percent_up(rate: f64) -> String {
     format!("{:.digits$} %", (percent * scale).ceil() / scale)
 }
 
-fn overlap_shown(cell: &Cell, overlap: usize) -> bool {
+pub fn overlap_shown(cell: &Cell, overlap: usize) -> bool {
     !cell.header.concurrent || overlap >= 2 || decides_alone(cell)
 }
 
@@ -131,16 +131,6 @@ fn overlap_shown(cell: &Cell, overlap: usize) -> bool {
 /// and its calls have no length that could overlap.
 fn decides_alone(cell: &Cell) -> bool {
     cell.header.contract.on_outage == OnOutage::Unaffected
-}
-
-/// What a preset says was used, once: a preset of every node is the same statement made to each.
-fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
-    round
-        .presets
-        .iter()
-        .filter(|p| p.key == group.0 && group.1.is_none_or(|n| n == p.node))
-        .map(|p| (p.used, p.invoke, p.complete))
-        .max_by_key(|(used, ..)| *used)
 }
 
 /// The calls of a group that count, and its preset. A preset above the bound breaks nothing by
@@ -197,28 +187,8 @@ fn would_convict(
     }
 }
 
-/// When each key was first touched, by place in the round's table. Any op may have opened its window,
-/// refused and unknown ones too, whichever node sent it.
-fn first_touches(round: &Round) -> Vec<Nanos> {
-    let mut first = vec![Nanos(i64::MAX); round.keys.len()];
-    let mut touch = |key: KeyId, at: Nanos| {
-        if let Some(first) = first.get_mut(key.0 as usize) {
-            *first = at.min(*first);
-        }
-    };
-    round.ops.iter().for_each(|o| touch(o.key, o.invoke));
-    round.presets.iter().for_each(|p| touch(p.key, p.invoke));
-    first
-}
-
 fn time_of(cell: &Cell, round: &Round, first_touch: Nanos) -> TimeContext {
-    let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX);
-    TimeContext {
-        first_touch,
-        slack_ns: resolution.saturating_mul(1_000_000).saturating_add(round.clock_step_ns.saturating_abs()),
-        // The wall clock as it stood in this round: earlier steps are in it.
-        epoch_ns_at_zero: round.epoch_ns_at_zero.unwrap_or(cell.epoch_ns_at_zero),
-    }
+    TimeContext { first_touch, slack_ns: slack_ns(cell, round), epoch_ns_at_zero: epoch_ns(cell, round) }
 }
 
 fn witness(

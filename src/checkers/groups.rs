@@ -1,4 +1,5 @@
 //! The calls of a round by what they count against: one key, and one node where the scope is the node.
+//! And what else is known of such a group: its preset, its first touch, its slack.
 //!
 //! Grouped once, by two passes of a counting sort: O(ops + keys), 4 bytes per op, and nothing at all
 //! where there is one group.
@@ -6,9 +7,9 @@
 use std::ops::Range;
 
 use crate::model::contract::Scope;
-use crate::model::history::Round;
+use crate::model::history::{Cell, Round};
 use crate::model::op::{KeyId, Op};
-use crate::model::units::NodeId;
+use crate::model::units::{Nanos, NodeId};
 
 /// One key, and one node where the scope is the node.
 pub type Group = (KeyId, Option<NodeId>);
@@ -91,6 +92,42 @@ impl<'a> Members<'a> {
 
 fn group(op: &Op, scope: Scope) -> Group {
     (op.key, (scope == Scope::Node).then_some(op.node))
+}
+
+/// What a preset says was used, once: a preset of every node is the same statement made to each.
+pub fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
+    round
+        .presets
+        .iter()
+        .filter(|p| p.key == group.0 && group.1.is_none_or(|n| n == p.node))
+        .map(|p| (p.used, p.invoke, p.complete))
+        .max_by_key(|(used, ..)| *used)
+}
+
+/// When each key was first touched, by place in the round's table. Any op may have opened its window,
+/// refused and unknown ones too, whichever node sent it.
+pub fn first_touches(round: &Round) -> Vec<Nanos> {
+    let mut first = vec![Nanos(i64::MAX); round.keys.len()];
+    let mut touch = |key: KeyId, at: Nanos| {
+        if let Some(first) = first.get_mut(key.0 as usize) {
+            *first = at.min(*first);
+        }
+    };
+    round.ops.iter().for_each(|o| touch(o.key, o.invoke));
+    round.presets.iter().for_each(|p| touch(p.key, p.invoke));
+    first
+}
+
+/// By how much two readings of the limiter's clock may differ from the time that passed: the clock's
+/// resolution and any step seen in the round.
+pub fn slack_ns(cell: &Cell, round: &Round) -> i64 {
+    let resolution = i64::try_from(cell.header.contract.clock_resolution_ms).unwrap_or(i64::MAX);
+    resolution.saturating_mul(1_000_000).saturating_add(round.clock_step_ns.saturating_abs())
+}
+
+/// Unix time at the run's anchor. The wall clock as it stood in this round: earlier steps are in it.
+pub fn epoch_ns(cell: &Cell, round: &Round) -> i64 {
+    round.epoch_ns_at_zero.unwrap_or(cell.epoch_ns_at_zero)
 }
 
 /// Sorted by a small number, those of the same number as they were; and where each number ends.

@@ -9,6 +9,10 @@ pub mod denial_changes_nothing;
 pub mod every_key_expires;
 mod groups;
 pub mod keys_declared;
+pub mod cost;
+pub mod every_key_expires;
+mod groups;
+pub mod matches_model;
 pub mod meets_requirement;
 pub mod never_over_limit;
 pub mod no_false_denial;
@@ -34,6 +38,8 @@ pub static ALL: &[&dyn Checker] = &[
     &recovers::Recovers,
     &remaining_consistent::RemainingConsistent,
     &retry_after_honest::RetryAfterHonest,
+    &matches_model::MatchesModel,
+    &cost::CostChecker,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

@@ -6,6 +6,7 @@ mod completions;
 mod doctor;
 mod flags;
 mod gc;
+mod linearizable;
 mod list;
 mod matrix;
 mod output;
@@ -89,6 +90,7 @@ fn dispatch(matches: &ArgMatches) -> Answer {
         Some(("doctor", m)) => doctor::main(m),
         Some(("gc", m)) => gc::main(m),
         Some(("analyze", m)) => analyze::main(m),
+        Some(("linearizable", m)) => linearizable::main(m),
         Some(("completions", m)) => completions::main(m),
         Some(("man", m)) => completions::man(m),
         Some((scenario, m)) => run::scenario(scenario, m),
@@ -137,6 +139,7 @@ fn command() -> Result<Command, String> {
         .subcommand(doctor::command())
         .subcommand(gc::command())
         .subcommand(analyze::command())
+        .subcommand(linearizable::command())
         .subcommand(completions::command())
         .subcommand(completions::man_command()))
 }

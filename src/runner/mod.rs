@@ -7,6 +7,7 @@ pub mod execute;
 pub mod exit;
 pub mod judge;
 pub mod matrix;
+pub mod linearizable;
 pub mod out;
 pub mod plan;
 pub mod record;

@@ -58,6 +58,33 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("keys-declared-and-one-slot.good", "two-key-bucket", "keys-declared-and-one-slot", Pass),
     ("keys-declared-and-one-slot.bad", "two-key-bucket", "keys-declared-and-one-slot", Fail),
     ("keys-declared-and-one-slot.undeclared.bad", "two-key-bucket", "keys-declared-and-one-slot", Fail),
+    // Two of six, refusals that may all have come last, and one that nobody knows about.
+    ("matches-model.good", "fixed-window-lua", "matches-model", Pass),
+    // Refused, and when that was over one more was let in: two in all.
+    ("matches-model.bad", "two-counters", "matches-model", Fail),
+    ("matches-model.bad", "two-counters", "never-over-limit", Pass),
+    // Refused when one of two was used; or when the other may have gone to a call without an answer.
+    ("matches-model.room.bad", "two-counters", "matches-model", Fail),
+    ("matches-model.info.good", "fixed-window-lua", "matches-model", Pass),
+    // Two at once and one each 500 ms, by the app's clock: at 200 ms the wait is 300 ms, not 800.
+    ("matches-model.clock.good", "gcra-lua", "matches-model", Pass),
+    ("matches-model.clock.bad", "gcra-lua", "matches-model", Fail),
+    // The same by the server's clock, which nobody recorded.
+    ("matches-model.server.good", "gcra-lua:clock=server", "matches-model", NotApplicable),
+    // Two per 200 ms from the first hit at 0, until the key expires: a call that is open from 198 to
+    // 204 ms may be refused, one at 240 ms may not.
+    ("matches-model.expiry.good", "fixed-window-lua", "matches-model", Pass),
+    ("matches-model.expiry.bad", "incr-expire-pipeline", "matches-model", Fail),
+    ("matches-model.expiry.bad", "incr-expire-pipeline", "never-over-limit", Pass),
+    // Three of five, three more refused, then two: they fit unless the refusal was charged.
+    ("matches-model.costs.good", "cost-based", "matches-model", Pass),
+    ("matches-model.costs.bad", "fixed-window-lua", "matches-model", Fail),
+    ("matches-model.costs.bad", "fixed-window-lua", "never-over-limit", Pass),
+    // One round trip is promised: two in the first round and one in the second; two in both; two in
+    // the only one, whose script may not have been loaded.
+    ("cost.good", "fixed-window-lua", "cost", Pass),
+    ("cost.bad", "incr-then-expire", "cost", Fail),
+    ("cost.cold", "fixed-window-lua", "cost", Unknown),
 ];
 
 fn folder() -> std::path::PathBuf {

@@ -13,6 +13,7 @@ mod layers;
 mod lifecycle;
 mod limiters;
 mod matrix;
+mod linearizable;
 mod models;
 mod mutants;
 mod polling;

@@ -47,17 +47,28 @@ pub enum Objection {
 /// The first objection to the calls of one window, of which `used` had been used before.
 pub fn objection(calls: impl Iterator<Item = Call> + Clone, limit: u64, used: u64) -> Option<Objection> {
     let used = used.min(limit);
-    let told = |allowed| calls.clone().filter(move |c| c.allowed == allowed);
-    let admitted = told(Some(true)).count() as u64;
+    let (mut admitted, mut first_refused) = (0, None::<Call>);
+    for call in calls.clone() {
+        match call.allowed {
+            Some(true) => admitted += 1,
+            Some(false) if first_refused.is_none_or(|r| call.complete < r.complete) => {
+                first_refused = Some(call);
+            }
+            Some(false) | None => {}
+        }
+    }
     if admitted > limit - used {
         return Some(Objection::TooMany { admitted });
     }
-    let refused = told(Some(false)).min_by_key(|c| c.complete)?;
-    let later = |c: &Call| c.invoke > refused.complete;
-    if let Some(admitted) = told(Some(true)).find(later) {
-        return Some(Objection::AdmittedAfter { refused, admitted });
+    let refused = first_refused?;
+    let mut unknown = 0;
+    for call in calls {
+        let in_time = call.invoke <= refused.complete;
+        if call.allowed == Some(true) && !in_time {
+            return Some(Objection::AdmittedAfter { refused, admitted: call });
+        }
+        unknown += u64::from(call.allowed.is_none() && in_time);
     }
-    let unknown = told(None).filter(|c| !later(c)).count() as u64;
     let counted = used + admitted + unknown;
     (counted < limit).then_some(Objection::RefusedWithRoom { refused, counted })
 }
