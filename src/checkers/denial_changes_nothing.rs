@@ -9,8 +9,8 @@
 //! refusals, had room without them and would have had none with them: had they been charged, it could
 //! have been refused. O(n log n), O(n) for calls recorded in order.
 
-use super::common::{self, Parts};
-use super::rooms::{Answer, Books, Seen};
+use super::common::{self, Part, Parts};
+use super::rooms::{Rules, Seen};
 use crate::model::contract::{Bound, Denials};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
@@ -39,18 +39,14 @@ impl Checker for DenialChangesNothing {
             );
         }
         let mut seen = Seen::default();
-        let mut first = None;
         // Where nobody was refused there is nothing to be charged.
         for round in cell.rounds.iter().filter(|r| r.ops.iter().any(common::denied)) {
             let wrong_before = seen.wrong;
-            weigh(cell, round, &mut seen, &mut first);
+            weigh(cell, round, &mut seen);
             seen.rounds_wrong += u32::from(seen.wrong > wrong_before);
         }
-        if let Some(witness) = first {
-            return Finding::fail(format!("{witness}{}", seen.so_many(cell)));
-        }
-        if let Some(cut) = common::cut_short(cell) {
-            return cut;
+        if let Some(finding) = seen.conviction(cell).or_else(|| common::cut_short(cell)) {
+            return finding;
         }
         if seen.roomy == 0 {
             return Finding::unknown(
@@ -58,62 +54,50 @@ impl Checker for DenialChangesNothing {
             );
         }
         Finding::pass(format!(
-            "{} calls got in for which there was no room had the refusals before them been charged",
-            seen.roomy
+            "{} got in for which there was no room had the refusals before them been charged",
+            seen.roomy_in_words()
         ))
     }
 }
 
-fn weigh(cell: &Cell, round: &Round, seen: &mut Seen, first: &mut Option<String>) {
-    let mut free = Books::open(cell, round, Denials::Free);
-    let mut charged = Books::open(cell, round, Denials::Charged);
-    let across = cell.header.contract.across_keys.is_some();
-    for part in Parts::by_key(round, cell.header.contract.scope).iter() {
-        if !across && !part.ops().any(common::denied) {
-            continue;
+fn weigh(cell: &Cell, round: &Round, seen: &mut Seen) {
+    let contract = &cell.header.contract;
+    let free = Rules { cell, denials: Denials::Free };
+    let charged = Rules { cell, denials: Denials::Charged };
+    let (all_free, all_charged) = (free.across(round), charged.across(round));
+    let of = |all: &Option<Vec<bool>>, op: &Op| all.as_ref().is_none_or(|fits| fits[op.id.0 as usize]);
+    Parts::by_key(round, contract.scope).each(|part| {
+        if all_free.is_none() && !part.ops.iter().any(common::denied) {
+            return;
         }
-        let (mut own_free, mut own_charged) = (free.ledger(&part), charged.ledger(&part));
-        for op in part.ops().filter(|op| common::decided(op)) {
-            let without = free.ask(&mut own_free, &part, op);
-            if !without.room.fits {
+        let (mut own_free, mut own_charged) = (free.own(&part), charged.own(&part));
+        for op in part.ops.iter().filter(|op| common::decided(op)) {
+            let admitted = op.outcome == Outcome::Admitted;
+            if admitted && !seen.wants_more() {
                 continue;
             }
-            let with = charged.ask(&mut own_charged, &part, op);
-            if with.room.fits {
-                continue;
-            }
-            if op.outcome == Outcome::Admitted {
+            let mut without = || of(&all_free, op) && free.fits(&mut own_free, op);
+            let mut with = || of(&all_charged, op) && charged.fits(&mut own_charged, op);
+            // What mostly says no is asked first: it is the cheap answer.
+            let told = if admitted { !with() && without() } else { without() && !with() };
+            if told && admitted {
                 seen.roomy += 1;
-                continue;
-            }
-            seen.wrong += 1;
-            if first.is_none() {
-                let (takers, _) = charged.takers(&mut own_charged, &part, op, &with);
-                *first = Some(format!(
-                    "{}: {}",
-                    part.in_words(),
-                    witness(round, op, &without, &with, takers.into_iter().filter(|o| common::denied(o)))
-                ));
+            } else if told {
+                seen.wrong(|| witness(&free, &charged, &part, op));
             }
         }
-    }
+    });
 }
 
-fn witness<'o>(
-    round: &Round,
-    op: &Op,
-    without: &Answer,
-    with: &Answer,
-    refusals: impl Iterator<Item = &'o Op>,
-) -> String {
+fn witness(free: &Rules, charged: &Rules, part: &Part, op: &Op) -> String {
+    let (without, with) = (free.explain(part, op), charged.explain(part, op));
     format!(
-        "{} was refused although at most {} of {} can have been in use ({}), refusals not counted; with them it can \
-         have been {}, as if the refused ops had been charged: {}",
-        common::op_in_words(round, op),
-        without.room.in_use,
-        without.room.limit,
-        without.bound.in_words(),
+        "{}: {} was refused although {}, refusals not counted; with them it can have been {}, as if the refused ops \
+         had been charged: {}",
+        part.in_words(),
+        common::op_in_words(part.round, op),
+        without.in_words(),
         with.room.in_use,
-        common::ids(refusals)
+        common::ids(with.takers.iter().filter(|o| common::denied(o)))
     )
 }
