@@ -10,24 +10,25 @@ use crate::model::room::{TimeContext, Use};
 use crate::model::units::{Nanos, NodeId};
 use crate::model::verdict::Finding;
 
-/// The calls of a round that count together, in parts: made once, O(n) for keys and O(n log n) for
-/// nodes.
+/// The calls of a round that count together, in parts: O(n) for keys, O(n log n) for nodes.
 pub struct Parts<'a> {
     round: &'a Round,
-    /// Places in the round's ops, part by part, each part in order of invocation.
+    /// Places in the round's ops, part by part, each part in order of invocation. Empty where the
+    /// round is one part and recorded in order.
     order: Vec<u32>,
     parts: Vec<(Option<KeyId>, Option<NodeId>, Range<usize>)>,
     /// By key.
     presets: Vec<Preset>,
 }
 
-/// One of them: the calls of one key (or of all keys) on one node (or on all nodes).
+/// One of them: the calls of one key (or of all keys) on one node (or on all nodes), in order of
+/// invocation.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     pub round: &'a Round,
     pub key: Option<KeyId>,
     pub node: Option<NodeId>,
-    order: &'a [u32],
+    pub ops: &'a [Op],
     presets: &'a [Preset],
 }
 
@@ -43,59 +44,88 @@ impl<'a> Parts<'a> {
     }
 
     fn new(round: &'a Round, scope: Scope, apart: bool) -> Self {
-        let op = |place: u32| &round.ops[place as usize];
-        let node = |place: u32| (scope == Scope::Node).then_some(op(place).node);
-        let key = |place: u32| apart.then_some(op(place).key);
-        let mut order: Vec<u32> = (0..).take(round.ops.len()).collect();
-        // Recorded in this order; written by hand it may be another.
-        order.sort_by_key(|place| op(*place).invoke);
+        let mut presets = round.presets.clone();
+        presets.sort_by_key(|p| p.key);
+        let ops = &round.ops;
+        let in_order = ops.is_sorted_by_key(|op| op.invoke);
+        if in_order && scope == Scope::Global && (!apart || round.keys.len() == 1) {
+            let key = apart.then_some(KeyId(0));
+            let parts = if ops.is_empty() { Vec::new() } else { vec![(key, None, 0..ops.len())] };
+            return Self { round, order: Vec::new(), parts, presets };
+        }
+        let op = |place: &u32| &ops[*place as usize];
+        let of = |place: &u32| {
+            let op = op(place);
+            (apart.then_some(op.key), (scope == Scope::Node).then_some(op.node))
+        };
+        let mut order: Vec<u32> = (0..).take(ops.len()).collect();
+        if !in_order {
+            order.sort_by_key(|place| op(place).invoke);
+        }
         if apart {
             order = dealt_out(&order, round.keys.len(), |place| op(place).key.0 as usize);
         }
         if scope == Scope::Node {
-            order
-                .chunk_by_mut(|a, b| key(*a) == key(*b))
-                .for_each(|of_key| of_key.sort_by_key(|place| op(*place).node));
+            order.chunk_by_mut(|a, b| of(a).0 == of(b).0).for_each(|of_key| of_key.sort_by_key(of));
         }
         let mut parts = Vec::new();
         let mut begin = 0;
-        for of_part in order.chunk_by(|a, b| (key(*a), node(*a)) == (key(*b), node(*b))) {
-            let end = begin + of_part.len();
-            parts.push((key(of_part[0]), node(of_part[0]), begin..end));
-            begin = end;
+        for of_part in order.chunk_by(|a, b| of(a) == of(b)) {
+            let (key, node) = of(&of_part[0]);
+            parts.push((key, node, begin..begin + of_part.len()));
+            begin += of_part.len();
         }
-        let mut presets = round.presets.clone();
-        presets.sort_by_key(|p| p.key);
         Self { round, order, parts, presets }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Part<'_>> {
-        self.parts.iter().map(|(key, node, range)| {
-            let presets = match key {
-                None => &self.presets[..],
-                Some(key) => {
-                    let first = self.presets.partition_point(|p| p.key < *key);
-                    let end = self.presets.partition_point(|p| p.key <= *key);
-                    &self.presets[first..end]
-                }
+    /// Visits part after part. The ops of one are gathered first: one after the other they lie far
+    /// apart where there are many keys.
+    pub fn each(&self, mut visit: impl FnMut(Part)) {
+        let visited = self.try_each(|part| {
+            visit(part);
+            Ok(())
+        });
+        debug_assert_eq!(visited, Ok(()));
+    }
+
+    /// The same, up to the first witness.
+    pub fn try_each(&self, mut visit: impl FnMut(Part) -> Result<(), String>) -> Result<(), String> {
+        let mut gathered = Vec::new();
+        for (key, node, range) in &self.parts {
+            let ops = if self.order.is_empty() {
+                &self.round.ops[..]
+            } else {
+                gathered.clear();
+                gathered
+                    .extend(self.order[range.clone()].iter().map(|place| self.round.ops[*place as usize]));
+                &gathered[..]
             };
-            Part { round: self.round, key: *key, node: *node, order: &self.order[range.clone()], presets }
-        })
+            let presets = self.presets_of(*key);
+            visit(Part { round: self.round, key: *key, node: *node, ops, presets })?;
+        }
+        Ok(())
+    }
+
+    fn presets_of(&self, key: Option<KeyId>) -> &[Preset] {
+        let Some(key) = key else { return &self.presets };
+        let first = self.presets.partition_point(|p| p.key < key);
+        let end = self.presets.partition_point(|p| p.key <= key);
+        &self.presets[first..end]
     }
 }
 
 /// A stable counting sort.
-fn dealt_out(order: &[u32], piles: usize, pile: impl Fn(u32) -> usize) -> Vec<u32> {
+fn dealt_out(order: &[u32], piles: usize, pile: impl Fn(&u32) -> usize) -> Vec<u32> {
     let mut ends = vec![0usize; piles + 1];
     for place in order {
-        ends[pile(*place) + 1] += 1;
+        ends[pile(place) + 1] += 1;
     }
     for n in 1..ends.len() {
         ends[n] += ends[n - 1];
     }
     let mut dealt = vec![0; order.len()];
     for place in order {
-        let next = &mut ends[pile(*place)];
+        let next = &mut ends[pile(place)];
         dealt[*next] = *place;
         *next += 1;
     }
@@ -103,11 +133,6 @@ fn dealt_out(order: &[u32], piles: usize, pile: impl Fn(u32) -> usize) -> Vec<u3
 }
 
 impl<'a> Part<'a> {
-    pub fn ops(&self) -> impl DoubleEndedIterator<Item = &'a Op> + ExactSizeIterator + Clone + use<'a> {
-        let ops = &self.round.ops;
-        self.order.iter().map(move |place| &ops[*place as usize])
-    }
-
     pub fn presets(&self) -> impl Iterator<Item = &'a Preset> + Clone + use<'a> {
         let node = self.node;
         self.presets.iter().filter(move |p| node.is_none_or(|n| n == p.node))
@@ -116,13 +141,13 @@ impl<'a> Part<'a> {
     /// Everything that may have been taken out of the limit, refusals included or not.
     pub fn uses(&self, denials: Denials) -> impl Iterator<Item = Use> + use<'a> {
         let before = self.presets().map(|p| Use { invoke: p.invoke, complete: p.complete, cost: p.used });
-        before.chain(self.ops().filter_map(move |op| use_of(op, denials)))
+        before.chain(self.ops.iter().filter_map(move |op| use_of(op, denials)))
     }
 
     /// When the part's first call was made, or its preset.
     pub fn first_touch(&self) -> Nanos {
         let preset = self.presets().map(|p| p.invoke).min();
-        let call = self.ops().next().map(|op| op.invoke);
+        let call = self.ops.first().map(|op| op.invoke);
         preset.into_iter().chain(call).min().unwrap_or_default()
     }
 
@@ -246,8 +271,14 @@ mod tests {
         round
     }
 
+    fn of_each<T>(parts: &Parts, what: impl Fn(Part) -> T) -> Vec<T> {
+        let mut all = Vec::new();
+        parts.each(|part| all.push(what(part)));
+        all
+    }
+
     fn ids_of(parts: &Parts) -> Vec<Vec<u32>> {
-        parts.iter().map(|p| p.ops().map(|o| o.id.0).collect()).collect()
+        of_each(parts, |p| p.ops.iter().map(|o| o.id.0).collect())
     }
 
     #[test]
@@ -257,7 +288,9 @@ mod tests {
         assert_eq!(ids_of(&Parts::by_key(&round, Scope::Node)), [vec![2], vec![0, 3], vec![1, 4]]);
         assert_eq!(ids_of(&Parts::together(&round, Scope::Global)), [vec![0, 1, 3, 2, 4]]);
         assert_eq!(ids_of(&Parts::together(&round, Scope::Node)), [vec![1, 2, 4], vec![0, 3]]);
-        assert_eq!(ids_of(&Parts::by_key(&Round::default(), Scope::Node)), Vec::<Vec<u32>>::new());
+        for empty in [Scope::Node, Scope::Global] {
+            assert_eq!(ids_of(&Parts::together(&Round::default(), empty)), Vec::<Vec<u32>>::new());
+        }
     }
 
     #[test]
@@ -267,7 +300,7 @@ mod tests {
         for (key, node) in [(1, 0), (0, 1), (0, 0)] {
             round.presets.push(Preset { key: KeyId(key), node: NodeId(node), used: 3, invoke, complete });
         }
-        let count = |parts: Parts| parts.iter().map(|p| p.presets().count()).collect::<Vec<_>>();
+        let count = |parts: Parts| of_each(&parts, |p| p.presets().count());
         assert_eq!(count(Parts::by_key(&round, Scope::Global)), [2, 1]);
         assert_eq!(count(Parts::by_key(&round, Scope::Node)), [1, 1, 1]);
         assert_eq!(count(Parts::together(&round, Scope::Global)), [3]);

@@ -1,22 +1,22 @@
 //! `denial-changes-nothing`: where the contract says that refusals are free, they are.
 //!
 //! Proves, when it fails, that a call was refused for which there was room if the refusals before it
-//! took nothing, and may have been none if they were charged: the witness names them. All of
-//! those were right by themselves: where one of them had room too, something else keeps callers out,
-//! such as a key that never expires, and that is left to `no-false-denial`.
+//! took nothing, and may have been none if they were charged: the witness names them. Only
+//! refusals that were right by themselves are taken for charged: one for which there was room has some
+//! other cause, such as a key that never expires, and explains nothing. A refusal for which there was
+//! room even then is left to `no-false-denial`.
 //!
 //! It cannot see a charge that never kept anybody out. A pass needs an admitted call that came after
 //! refusals, had room without them and would have had none with them: had they been charged, it could
 //! have been refused. O(n log n), O(n) for calls recorded in order.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 
-use super::common::{self, Parts};
-use super::rooms::{Answer, Books, Seen};
+use super::common::{self, Part, Parts};
+use super::rooms::{Rules, Seen};
 use crate::model::contract::{Bound, Denials};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
-use crate::model::units::OpId;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -42,18 +42,14 @@ impl Checker for DenialChangesNothing {
             );
         }
         let mut seen = Seen::default();
-        let mut first = None;
         // Where nobody was refused there is nothing to be charged.
         for round in cell.rounds.iter().filter(|r| r.ops.iter().any(common::denied)) {
             let wrong_before = seen.wrong;
-            weigh(cell, round, &mut seen, &mut first);
+            weigh(cell, round, &mut seen);
             seen.rounds_wrong += u32::from(seen.wrong > wrong_before);
         }
-        if let Some(witness) = first {
-            return Finding::fail(format!("{witness}{}", seen.so_many(cell)));
-        }
-        if let Some(cut) = common::cut_short(cell) {
-            return cut;
+        if let Some(finding) = seen.conviction(cell).or_else(|| common::cut_short(cell)) {
+            return finding;
         }
         if seen.roomy == 0 {
             return Finding::unknown(
@@ -61,88 +57,49 @@ impl Checker for DenialChangesNothing {
             );
         }
         Finding::pass(format!(
-            "{} calls got in for which there was no room had the refusals before them been charged",
-            seen.roomy
+            "{} got in for which there was no room had the refusals before them been charged",
+            seen.roomy_in_words()
         ))
     }
 }
 
-fn weigh(cell: &Cell, round: &Round, seen: &mut Seen, first: &mut Option<String>) {
-    let unexplained = unexplained(cell, round);
-    let mut free = Books::open(cell, round, Denials::Free);
-    let mut charged = Books::open(cell, round, Denials::Charged);
-    let across = cell.header.contract.across_keys.is_some();
-    for part in Parts::by_key(round, cell.header.contract.scope).iter() {
-        if !across && !part.ops().any(common::denied) {
-            continue;
+fn weigh(cell: &Cell, round: &Round, seen: &mut Seen) {
+    let free = Rules { cell, denials: Denials::Free };
+    let charged = Rules { cell, denials: Denials::Charged };
+    let asked = |op: &Op| common::decided(&round.ops[op.id.0 as usize]);
+    let without = free.fits_each(round, asked);
+    // A refusal for which there was room was not right, so nothing was charged for it.
+    let unexplained = |op: &Op| common::denied(op) && without[op.id.0 as usize];
+    let mut right = Cow::Borrowed(round);
+    if round.ops.iter().any(unexplained) {
+        for op in right.to_mut().ops.iter_mut().filter(|op| unexplained(op)) {
+            op.outcome = Outcome::Failed;
         }
-        let (mut own_free, mut own_charged) = (free.ledger(&part), charged.ledger(&part));
-        for op in part.ops().filter(|op| common::decided(op)) {
-            let without = free.ask(&mut own_free, &part, op);
-            if !without.room.fits {
-                continue;
-            }
-            let with = charged.ask(&mut own_charged, &part, op);
-            if with.room.fits {
+    }
+    let with = charged.fits_each(&right, asked);
+    Parts::by_key(&right, cell.header.contract.scope).each(|part| {
+        for op in part.ops.iter().map(|op| &round.ops[op.id.0 as usize]).filter(|op| common::decided(op)) {
+            if !without[op.id.0 as usize] || with[op.id.0 as usize] {
                 continue;
             }
             if op.outcome == Outcome::Admitted {
                 seen.roomy += 1;
-                continue;
-            }
-            let (takers, _) = charged.takers(&mut own_charged, &part, op, &with);
-            if takers.iter().any(|o| unexplained.contains(&o.id)) {
-                continue;
-            }
-            seen.wrong += 1;
-            if first.is_none() {
-                *first = Some(format!(
-                    "{}: {}",
-                    part.in_words(),
-                    witness(round, op, &without, &with, takers.into_iter().filter(|o| common::denied(o)))
-                ));
+            } else {
+                seen.wrong(|| witness(&free, &charged, &part, op));
             }
         }
-    }
+    });
 }
 
-/// Refusals for which there was room, and which no refusal before them explains by a charge: the first
-/// of those on a key are wrong in themselves.
-fn unexplained(cell: &Cell, round: &Round) -> HashSet<OpId> {
-    let mut free = Books::open(cell, round, Denials::Free);
-    let mut charged = Books::open(cell, round, Denials::Charged);
-    let mut found = HashSet::new();
-    for part in Parts::by_key(round, cell.header.contract.scope).iter() {
-        let (mut own_free, mut own_charged) = (free.ledger(&part), charged.ledger(&part));
-        for op in part.ops().filter(|op| common::denied(op)) {
-            if !free.ask(&mut own_free, &part, op).room.fits {
-                continue;
-            }
-            let with = charged.ask(&mut own_charged, &part, op);
-            let mut beside = || charged.takers(&mut own_charged, &part, op, &with).0;
-            if with.room.fits || beside().iter().any(|o| found.contains(&o.id)) {
-                found.insert(op.id);
-            }
-        }
-    }
-    found
-}
-
-fn witness<'o>(
-    round: &Round,
-    op: &Op,
-    without: &Answer,
-    with: &Answer,
-    refusals: impl Iterator<Item = &'o Op>,
-) -> String {
+fn witness(free: &Rules, charged: &Rules, part: &Part, op: &Op) -> String {
+    let (without, with) = (free.explain(part, op), charged.explain(part, op));
     format!(
-        "{} was refused although at most {} of {} can have been in use ({}), refusals not counted; with them it can \
-         have been {}, as if the refused ops had been charged: {}",
-        common::op_in_words(round, op),
-        without.room.in_use,
-        without.room.limit,
-        without.bound.in_words(),
+        "{}: {} was refused although {}, refusals not counted; with them it can have been {}, as if the refused ops \
+         had been charged: {}",
+        part.in_words(),
+        common::op_in_words(part.round, op),
+        without.in_words(),
         with.room.in_use,
-        common::ids(refusals)
+        common::ids(with.takers.iter().filter(|o| common::denied(o)))
     )
 }

@@ -9,16 +9,13 @@
 //!
 //! It cannot see who is blocked while others keep calling; `steady-client-served` looks there. A call
 //! without an answer may be applied at any later time and ends all silence. A pass needs a call that
-//! was admitted after such a silence on a key that had seen a refusal. O(n log n), O(n) for calls
-//! recorded in order.
-
-use std::collections::BTreeMap;
+//! was admitted after such a silence on a key that had seen a refusal. O(n).
 
 use super::common::{self, Part, Parts};
 use crate::model::contract::Bound;
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
-use crate::model::room::{Usage, Use, recovers_within_ns};
+use crate::model::room::recovers_within_ns;
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
@@ -41,23 +38,9 @@ impl Checker for Recovers {
         }
         let mut released = 0u64;
         for round in &cell.rounds {
-            let mut all = BTreeMap::new();
-            if contract.across_keys.is_some() {
-                let together = Parts::together(round, contract.scope);
-                all.extend(together.iter().map(|part| (part.node, activity(&part))));
-            }
-            for part in Parts::by_key(round, contract.scope).iter() {
-                let mut own = activity(&part);
-                let refused = part.ops().filter(|op| common::denied(op)).map(|op| op.complete).min();
-                for op in part.ops().filter(|op| common::decided(op)) {
-                    let Some(silence) = silence(cell, round, &mut own, all.get_mut(&part.node), op) else {
-                        continue;
-                    };
-                    if op.outcome == Outcome::Denied {
-                        return Finding::fail(witness(round, &part, op, &contract.bound, silence));
-                    }
-                    released += u64::from(refused.is_some_and(|at| at <= op.invoke));
-                }
+            match follow(cell, round) {
+                Ok(more) => released += more,
+                Err(witness) => return Finding::fail(witness),
             }
         }
         if let Some(cut) = common::cut_short(cell) {
@@ -74,44 +57,80 @@ impl Checker for Recovers {
     }
 }
 
-/// Everything that was done on a part, each call counted once.
-fn activity(part: &Part) -> Usage {
-    let before = part.presets().map(|p| Use { invoke: p.invoke, complete: p.complete, cost: 1 });
-    let calls = part.ops().map(|op| Use {
-        invoke: op.invoke,
-        complete: if common::open_ended(op) { Op::NEVER } else { op.complete },
-        cost: 1,
-    });
-    Usage::new(before.chain(calls))
-}
-
-/// The silence that was enough for this call, if it was kept.
-fn silence(cell: &Cell, round: &Round, own: &mut Usage, all: Option<&mut Usage>, op: &Op) -> Option<Nanos> {
+/// How many calls on keys that had seen refusals were admitted after a silence, or the witness of one
+/// that was not.
+fn follow(cell: &Cell, round: &Round) -> Result<u64, String> {
     let contract = &cell.header.contract;
-    let time = common::time_of(cell, round);
-    let kept = |bound: &Bound, usage: &mut Usage| {
-        let within = recovers_within_ns(bound, op.cost.get().into())?.max(time.lockout_ns);
-        let from = Nanos(op.invoke.0.saturating_sub(within.saturating_add(time.slack_ns)));
-        // The call itself is one.
-        (usage.between(from, op.complete) == 1).then_some(Nanos(within))
-    };
-    let of_key = kept(&contract.bound, own)?;
-    match (all, &contract.across_keys) {
-        (Some(all), Some(across)) => Some(kept(across, all)?.max(of_key)),
-        _ => Some(of_key),
+    let mut all_silent = None;
+    if let Some(bound) = &contract.across_keys {
+        let silent = all_silent.insert(vec![false; round.ops.len()]);
+        Parts::together(round, contract.scope).try_each(|part| {
+            after_silence(cell, bound, &part, |op, _| {
+                silent[op.id.0 as usize] = true;
+                Ok(())
+            })
+        })?;
     }
+    let mut released = 0;
+    Parts::by_key(round, contract.scope).try_each(|part| {
+        let refused = part.ops.iter().filter(|op| common::denied(op)).map(|op| op.complete).min();
+        after_silence(cell, &contract.bound, &part, |op, since| {
+            if all_silent.as_ref().is_some_and(|silent| !silent[op.id.0 as usize]) {
+                return Ok(());
+            }
+            if op.outcome == Outcome::Denied {
+                return Err(witness(cell, &part, op, since));
+            }
+            released += u64::from(refused.is_some_and(|at| at <= op.invoke));
+            Ok(())
+        })
+    })?;
+    Ok(released)
 }
 
-fn witness(round: &Round, part: &Part, op: &Op, bound: &Bound, silence: Nanos) -> String {
-    let last = part.ops().take_while(|o| o.id != op.id).map(|o| o.complete).max();
-    let since = match last {
-        Some(last) => format!("{} after the call before it", Nanos(op.invoke.0.saturating_sub(last.0))),
+/// Visits the decided calls of a part before which it was silent for long enough, and which nothing
+/// overlapped, with the end of what came before them.
+fn after_silence(
+    cell: &Cell,
+    bound: &Bound,
+    part: &Part,
+    mut visit: impl FnMut(&Op, Option<Nanos>) -> Result<(), String>,
+) -> Result<(), String> {
+    let time = common::time_of(cell, part.round);
+    let mut last_end = part.presets().map(|p| p.complete).max();
+    for (place, op) in part.ops.iter().enumerate() {
+        let within = recovers_within_ns(bound, op.cost.get().into());
+        let alone = part.ops.get(place + 1).is_none_or(|next| next.invoke > op.complete);
+        if let Some(within) = within
+            && common::decided(op)
+            && alone
+        {
+            let needed = within.max(time.lockout_ns).saturating_add(time.slack_ns);
+            if last_end.is_none_or(|end| end.0 < op.invoke.0.saturating_sub(needed)) {
+                visit(op, last_end)?;
+            }
+        }
+        let end = if common::open_ended(op) { Op::NEVER } else { op.complete };
+        last_end = last_end.max(Some(end));
+    }
+    Ok(())
+}
+
+fn witness(cell: &Cell, part: &Part, op: &Op, since: Option<Nanos>) -> String {
+    let contract = &cell.header.contract;
+    let since = match since {
+        Some(end) => format!("{} after what came before it there", Nanos(op.invoke.0.saturating_sub(end.0))),
         None => "the first call there".to_owned(),
     };
+    let across = match contract.across_keys {
+        Some(across) => format!(", and over all keys {}", across.in_words()),
+        None => String::new(),
+    };
+    let lockout = contract.lockout.map(|l| format!(", locked out for {l}")).unwrap_or_default();
     format!(
-        "{}: {} was refused, {since}, with nothing open beside it; by its promise ({}) everything is back after {silence}",
+        "{}: {} was refused, {since} and with nothing open beside it; by then everything is back ({}{across}{lockout})",
         part.in_words(),
-        common::op_in_words(round, op),
-        bound.in_words()
+        common::op_in_words(part.round, op),
+        contract.bound.in_words()
     )
 }

@@ -64,11 +64,12 @@ impl Checker for RemainingConsistent {
                 None => Parts::by_key(round, contract.scope),
             };
             let mut regains = Regains::default();
-            for part in parts.iter() {
-                match follow(cell, &part, &mut regains) {
-                    Ok(more) => pairs += more,
-                    Err(witness) => return Finding::fail(witness),
-                }
+            let followed = parts.try_each(|part| {
+                pairs += follow(cell, &part, &mut regains)?;
+                Ok(())
+            });
+            if let Err(witness) = followed {
+                return Finding::fail(witness);
             }
         }
         if telling == 0 {
@@ -89,7 +90,7 @@ fn follow(cell: &Cell, part: &Part, regains: &mut Regains) -> Result<u64, String
     let step = common::step_ns(part.round);
     let mut pairs = 0;
     let mut open_until = part.presets().map(|p| p.complete).max().unwrap_or(Nanos(i64::MIN));
-    let mut calls = part.ops().peekable();
+    let mut calls = part.ops.iter().peekable();
     let mut before: Option<&Op> = None;
     while let Some(b) = calls.next() {
         let alone = calls.peek().is_none_or(|next| next.invoke > b.complete);
@@ -216,10 +217,10 @@ impl Regains {
             return own.or_insert_with(|| Known::of(cell, part, &contract.bound)).excludes(a, b, told, left);
         };
         if self.own.is_empty() {
-            for of_key in Parts::by_key(part.round, contract.scope).iter() {
+            Parts::by_key(part.round, contract.scope).each(|of_key| {
                 let known = Known::of(cell, &of_key, &contract.bound);
                 self.own.insert((of_key.key, of_key.node), known);
-            }
+            });
         }
         let across = self.across.entry(part.node).or_insert_with(|| Known::of(cell, part, bound));
         across.excludes(a, b, told, left)

@@ -25,7 +25,7 @@ use super::common::{self, Part, Parts, use_of};
 use crate::model::history::{Cell, Round};
 use crate::model::op::Op;
 use crate::model::room::{Usage, gallop};
-use crate::model::units::{Nanos, NodeId};
+use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -48,20 +48,9 @@ impl Checker for RetryAfterHonest {
         let whole_seconds = hints().all(|ms| ms % 1000 == 0);
         let (mut out, mut half) = (0u64, 0u64);
         for round in &cell.rounds {
-            let mut all = BTreeMap::new();
-            if cell.header.contract.across_keys.is_some() {
-                let together = Parts::together(round, cell.header.contract.scope);
-                all.extend(together.iter().map(|part| (part.node, usage(cell, &part))));
-            }
-            for part in Parts::by_key(round, cell.header.contract.scope).iter() {
-                if !part.ops().any(|op| hint_ms(op).is_some()) {
-                    continue;
-                }
-                let judged = Waits::new(cell, part, whole_seconds, &mut all).judge();
-                match judged {
-                    Ok(held) => (out, half) = (out + held.out, half + held.half),
-                    Err(witness) => return Finding::fail(witness),
-                }
+            match follow(cell, round, whole_seconds) {
+                Ok(held) => (out, half) = (out + held.out, half + held.half),
+                Err(witness) => return Finding::fail(witness),
             }
         }
         if let Some(cut) = common::cut_short(cell) {
@@ -85,6 +74,25 @@ fn usage(cell: &Cell, part: &Part) -> Usage {
     Usage::new(part.uses(cell.header.contract.denials))
 }
 
+fn follow(cell: &Cell, round: &Round, whole_seconds: bool) -> Result<Held, String> {
+    let scope = cell.header.contract.scope;
+    let mut all = BTreeMap::new();
+    if cell.header.contract.across_keys.is_some() {
+        Parts::together(round, scope).each(|part| {
+            all.insert(part.node, usage(cell, &part));
+        });
+    }
+    let mut held = Held::default();
+    Parts::by_key(round, scope).try_each(|part| {
+        if part.ops.iter().any(|op| hint_ms(op).is_some()) {
+            let all = all.get_mut(&part.node);
+            Waits { cell, part, whole_seconds, own: usage(cell, &part), all }.judge(&mut held)?;
+        }
+        Ok(())
+    })?;
+    Ok(held)
+}
+
 /// Hints of a part that were put to the test.
 #[derive(Default)]
 struct Held {
@@ -103,36 +111,27 @@ struct Waits<'a> {
     all: Option<&'a mut Usage>,
 }
 
-impl<'a> Waits<'a> {
-    fn new(
-        cell: &'a Cell,
-        part: Part<'a>,
-        whole_seconds: bool,
-        all: &'a mut BTreeMap<Option<NodeId>, Usage>,
-    ) -> Self {
-        Self { cell, part, whole_seconds, own: usage(cell, &part), all: all.get_mut(&part.node) }
-    }
-
+impl Waits<'_> {
     fn slack_ns(&self) -> i64 {
         common::step_ns(self.part.round).saturating_add(1_000_000)
     }
 
-    fn judge(mut self) -> Result<Held, String> {
+    fn judge(mut self, held: &mut Held) -> Result<(), String> {
+        let ops = self.part.ops;
         let mut by_cost: BTreeMap<u32, Vec<&Op>> = BTreeMap::new();
-        for op in self.part.ops().filter(|op| common::decided(op)) {
+        for op in ops.iter().filter(|op| common::decided(op)) {
             by_cost.entry(op.cost.get()).or_default().push(op);
         }
-        let mut held = Held::default();
         for calls in by_cost.values() {
             let admitted: Vec<&Op> = calls.iter().copied().filter(|op| common::admitted(op)).collect();
             let mut ahead = Ahead { out: Row::of(calls), half: Row::of(calls), admitted: Row::of(&admitted) };
             for d in calls {
                 if let Some(ms) = hint_ms(d) {
-                    self.hold(d, ms, &mut ahead, &mut held)?;
+                    self.hold(d, ms, &mut ahead, held)?;
                 }
             }
         }
-        Ok(held)
+        Ok(())
     }
 
     /// Holds one hint against the calls of its cost after it.
@@ -181,7 +180,7 @@ impl<'a> Waits<'a> {
         let theirs: u64 = [d, e].iter().filter_map(|op| use_of(op, denials)).map(|u| u.cost).sum();
         // After a step back D may not have seen what was counted under a later time.
         let from = Nanos(d.invoke.0.saturating_sub(common::step_ns(self.part.round)));
-        let alone = |usage: &mut Usage| usage.between(from, e.complete) == theirs;
+        let alone = |usage: &mut Usage| usage.holds_only(theirs, from, e.complete);
         alone(&mut self.own) && self.all.as_deref_mut().is_none_or(alone)
     }
 

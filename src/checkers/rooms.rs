@@ -1,97 +1,138 @@
 //! What `no-false-denial`, `no-lost-permit` and `denial-changes-nothing` share: for each decided call,
 //! whether there was room for it, under the bound of its key and under the one over all keys.
 
-use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::common::{self, Part, Parts, use_of};
 use crate::model::contract::{Bound, Denials};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
 use crate::model::room::{Call, Ledger, Room};
-use crate::model::units::NodeId;
+use crate::model::units::OpId;
 use crate::model::verdict::Finding;
 
-/// The ledgers of one round, kept with refusals in them or without.
-pub struct Books<'a> {
-    cell: &'a Cell,
-    round: &'a Round,
-    denials: Denials,
-    /// One for each node where the scope is the node; none if there is no bound over all keys.
-    across: BTreeMap<Option<NodeId>, Ledger>,
+/// Admitted calls that are asked about once nobody was refused wrongly so far. More are no better
+/// evidence, and each takes time.
+const ENOUGH: u64 = 1_000;
+
+/// The rules by which room is judged: a contract, with refusals counted as used or not.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    pub cell: &'a Cell,
+    pub denials: Denials,
 }
 
-/// What two ledgers say about a call: the one with less room speaks.
-pub struct Answer {
-    pub room: Room,
-    pub bound: Bound,
-    /// Whether it is the bound over all keys.
-    pub across: bool,
-}
-
-impl<'a> Books<'a> {
-    pub fn open(cell: &'a Cell, round: &'a Round, denials: Denials) -> Self {
-        let contract = &cell.header.contract;
-        let mut across = BTreeMap::new();
-        if let Some(bound) = &contract.across_keys {
-            let time = common::time_of(cell, round);
-            for part in Parts::together(round, contract.scope).iter() {
-                across.insert(part.node, Ledger::new(bound, time, part.uses(denials)));
-            }
-        }
-        Self { cell, round, denials, across }
+impl<'a> Rules<'a> {
+    pub fn ledger(&self, bound: &Bound, part: &Part) -> Ledger {
+        Ledger::new(bound, common::time_of(self.cell, part.round), part.uses(self.denials))
     }
 
     /// The ledger of a key.
-    pub fn ledger(&self, part: &Part) -> Ledger {
-        let time = common::time_of(self.cell, self.round);
-        Ledger::new(&self.cell.header.contract.bound, time, part.uses(self.denials))
+    pub fn own(&self, part: &Part) -> Ledger {
+        self.ledger(&self.cell.header.contract.bound, part)
     }
 
-    pub fn ask(&mut self, own: &mut Ledger, part: &Part, op: &Op) -> Answer {
-        let contract = &self.cell.header.contract;
-        let call = Call {
+    pub fn fits(&self, ledger: &mut Ledger, op: &Op) -> bool {
+        ledger.fits(self.call(op))
+    }
+
+    fn call(&self, op: &Op) -> Call {
+        Call {
             invoke: op.invoke,
             complete: op.complete,
             cost: op.cost.get().into(),
             entered: use_of(op, self.denials).map_or(0, |u| u.cost),
-        };
-        let of_key = Answer { room: own.room(call), bound: contract.bound, across: false };
-        let (Some(across), Some(bound)) = (self.across.get_mut(&part.node), contract.across_keys) else {
-            return of_key;
-        };
-        let of_all = Answer { room: across.room(call), bound, across: true };
-        let tight = |a: &Answer| (a.room.fits, a.room.limit.saturating_sub(a.room.in_use));
-        if tight(&of_all) < tight(&of_key) { of_all } else { of_key }
+        }
     }
 
-    /// The uses that took room from a call, in words, and how much was used before the round.
-    pub fn counted(&mut self, own: &mut Ledger, part: &Part, op: &Op, answer: &Answer) -> String {
-        let (calls, before) = self.takers(own, part, op, answer);
-        let before = if before > 0 { format!(" and {before} used before the round") } else { String::new() };
-        format!("{}{before}", common::ids(calls.into_iter()))
-    }
-
-    /// The calls that took room from a call, and how much a preset did.
-    pub fn takers(&mut self, own: &mut Ledger, part: &Part, op: &Op, answer: &Answer) -> (Vec<&'a Op>, u64) {
-        let round = self.round;
-        let ledger = if answer.across { self.across.get_mut(&part.node) } else { None };
-        let since = ledger.unwrap_or(own).taken_since(answer.room);
-        let meant = |o: &Op| {
-            (answer.across || Some(o.key) == part.key)
-                && part.node.is_none_or(|n| n == o.node)
-                && o.id != op.id
-        };
-        let denials = self.denials;
-        let took = |o: &&Op| {
-            let taken = use_of(o, denials).filter(|u| u.complete >= since && u.invoke <= answer.room.to);
-            meant(o) && taken.is_some()
-        };
-        let presets = round.presets.iter().filter(|p| {
-            (answer.across || Some(p.key) == part.key)
-                && part.node.is_none_or(|n| n == p.node)
-                && p.complete >= since
+    /// For which calls of a round there is room under the bound over all keys: asked in order of time,
+    /// not key by key. `None` if there is no such bound.
+    pub fn across(&self, round: &Round) -> Option<Vec<bool>> {
+        let contract = &self.cell.header.contract;
+        let bound = contract.across_keys?;
+        let mut fits = vec![false; round.ops.len()];
+        Parts::together(round, contract.scope).each(|part| {
+            let mut ledger = self.ledger(&bound, &part);
+            for op in part.ops.iter().filter(|op| common::decided(op)) {
+                fits[op.id.0 as usize] = self.fits(&mut ledger, op);
+            }
         });
-        (round.ops.iter().filter(took).collect(), presets.map(|p| p.used).sum())
+        Some(fits)
+    }
+
+    /// For which of the calls that are asked about there is room, under both bounds.
+    pub fn fits_each(&self, round: &Round, asked: impl Fn(&Op) -> bool) -> Vec<bool> {
+        let contract = &self.cell.header.contract;
+        let mut fits = vec![false; round.ops.len()];
+        Parts::by_key(round, contract.scope).each(|part| {
+            let mut ledger = self.own(&part);
+            for op in part.ops.iter().filter(|op| asked(op)) {
+                fits[op.id.0 as usize] = self.fits(&mut ledger, op);
+            }
+        });
+        let Some(bound) = contract.across_keys else { return fits };
+        Parts::together(round, contract.scope).each(|part| {
+            let mut ledger = self.ledger(&bound, &part);
+            for op in part.ops.iter().filter(|op| asked(op)) {
+                fits[op.id.0 as usize] &= self.fits(&mut ledger, op);
+            }
+        });
+        fits
+    }
+
+    /// The bound that leaves a call least room, how much that is, and what takes it. For witnesses.
+    pub fn explain(&self, part: &Part, op: &Op) -> Explained {
+        let own = self.explain_by(&self.cell.header.contract.bound, part, op, false);
+        let Some(bound) = self.cell.header.contract.across_keys else { return own };
+        let mut across = None;
+        let together = Parts::together(part.round, self.cell.header.contract.scope);
+        together.each(|all| {
+            if all.node == part.node {
+                across = Some(self.explain_by(&bound, &all, op, true));
+            }
+        });
+        across.into_iter().chain([own]).min_by_key(Explained::left).expect("its own bound is one")
+    }
+
+    fn explain_by(&self, bound: &Bound, part: &Part, op: &Op, across: bool) -> Explained {
+        let mut ledger = self.ledger(bound, part);
+        let room = ledger.room(self.call(op));
+        let since = ledger.taken_since(room);
+        let took = |o: &&Op| {
+            let taken = use_of(o, self.denials).filter(|u| u.complete >= since && u.invoke <= room.to);
+            o.id != op.id && taken.is_some()
+        };
+        Explained {
+            room,
+            bound: *bound,
+            across,
+            takers: part.ops.iter().filter(took).copied().collect(),
+            before: part.presets().filter(|p| p.complete >= since).map(|p| p.used).sum(),
+        }
+    }
+}
+
+/// Why there was room for a call, or why not.
+pub struct Explained {
+    pub room: Room,
+    pub bound: Bound,
+    /// Whether it is the bound over all keys.
+    pub across: bool,
+    /// The calls that may have been in its way, and what was used before the round.
+    pub takers: Vec<Op>,
+    pub before: u64,
+}
+
+impl Explained {
+    fn left(&self) -> (bool, u64) {
+        (self.room.fits, self.room.limit.saturating_sub(self.room.in_use))
+    }
+
+    /// `at most 3 of 10 can have been in use (at most 10 in any 60s)`.
+    pub fn in_words(&self) -> String {
+        let whose = if self.across { " over all keys" } else { "" };
+        let Room { in_use, limit, .. } = self.room;
+        format!("at most {in_use} of {limit}{whose} can have been in use ({})", self.bound.in_words())
     }
 }
 
@@ -101,89 +142,106 @@ pub fn judge(cell: &Cell, denials: Denials) -> Finding {
     if contract.bound == Bound::None {
         return Finding::unknown("the limiter promises no bound, so nothing says whom it must let in");
     }
+    let rules = Rules { cell, denials };
     let mut seen = Seen::default();
-    let mut first = None;
     for round in &cell.rounds {
-        let mut books = Books::open(cell, round, denials);
+        let across = rules.across(round);
+        let room_for_all = |id: OpId| across.as_ref().is_none_or(|fits| fits[id.0 as usize]);
         let wrong_before = seen.wrong;
-        for part in Parts::by_key(round, contract.scope).iter() {
-            let mut ledger = books.ledger(&part);
-            for op in part.ops().filter(|op| common::decided(op)) {
-                let answer = books.ask(&mut ledger, &part, op);
-                seen.denials += u64::from(op.outcome == Outcome::Denied);
-                match (answer.room.fits, op.outcome) {
-                    (false, _) => {}
-                    (true, Outcome::Admitted) => seen.roomy += 1,
-                    (true, _) => {
-                        seen.wrong += 1;
-                        if first.is_none() {
-                            first = Some(witness(&mut books, &mut ledger, &part, op, &answer));
-                        }
-                    }
+        Parts::by_key(round, contract.scope).each(|part| {
+            seen.denials += part.ops.iter().filter(|op| common::denied(op)).count() as u64;
+            let mut ledger = rules.own(&part);
+            for op in part.ops.iter().filter(|op| common::decided(op)) {
+                let admitted = op.outcome == Outcome::Admitted;
+                if (admitted && !seen.wants_more()) || !room_for_all(op.id) || !rules.fits(&mut ledger, op) {
+                    continue;
+                }
+                if admitted {
+                    seen.roomy += 1;
+                } else {
+                    seen.wrong(|| witness(&rules, &part, op));
                 }
             }
-        }
+        });
         seen.rounds_wrong += u32::from(seen.wrong > wrong_before);
     }
-    match first {
-        Some(witness) => Finding::fail(format!("{witness}{}", seen.so_many(cell))),
-        None => seen.evidence(cell),
-    }
+    seen.finding(cell)
 }
 
 #[derive(Default)]
 pub struct Seen {
-    /// Refusals for which there was room, and the rounds they were in.
+    /// Refusals for which there was room, the rounds they were in, and the first in words.
     pub wrong: u64,
     pub rounds_wrong: u32,
-    /// Admitted calls that would have convicted, had they been refused.
+    pub first: Option<String>,
+    /// Admitted calls that would have convicted, had they been refused; no more than [`ENOUGH`].
     pub roomy: u64,
     pub denials: u64,
 }
 
 impl Seen {
-    /// The end of a witness.
-    pub fn so_many(&self, cell: &Cell) -> String {
-        if self.wrong < 2 {
-            return String::new();
+    pub fn wrong(&mut self, witness: impl FnOnce() -> String) {
+        self.wrong += 1;
+        if self.first.is_none() {
+            self.first = Some(witness());
         }
-        format!("; so {} refusals in {} of {} rounds", self.wrong, self.rounds_wrong, cell.rounds.len())
     }
 
-    fn evidence(&self, cell: &Cell) -> Finding {
-        if let Some(cut) = common::cut_short(cell) {
-            return cut;
+    /// Whether another admitted call would add to the evidence.
+    pub fn wants_more(&self) -> bool {
+        self.roomy < ENOUGH
+    }
+
+    pub fn roomy_in_words(&self) -> String {
+        if self.wants_more() { format!("{} calls", self.roomy) } else { format!("{ENOUGH} calls or more") }
+    }
+
+    /// The conviction, if there is one.
+    pub fn conviction(&self, cell: &Cell) -> Option<Finding> {
+        let first = self.first.as_ref()?;
+        let many =
+            format!("; so {} refusals in {} of {} rounds", self.wrong, self.rounds_wrong, cell.rounds.len());
+        Some(Finding::fail(format!("{first}{}", if self.wrong > 1 { many.as_str() } else { "" })))
+    }
+
+    fn finding(&self, cell: &Cell) -> Finding {
+        if let Some(finding) = self.conviction(cell).or_else(|| common::cut_short(cell)) {
+            return finding;
         }
-        let Self { roomy, denials, .. } = self;
-        if *denials == 0 {
+        if self.denials == 0 {
             return Finding::unknown("nobody was refused, so no refusal was put to the test");
         }
-        if *roomy == 0 {
+        if self.roomy == 0 {
             return Finding::unknown(
                 "no call surely had room: calls that overlap may each have come after all the others; fewer in flight \
                  or a longer rest between them would tell",
             );
         }
         Finding::pass(format!(
-            "{roomy} calls surely had room, and none of the {denials} that were refused did"
+            "{} surely had room, and none of the {} that were refused did",
+            self.roomy_in_words(),
+            self.denials
         ))
     }
 }
 
-fn witness(books: &mut Books, own: &mut Ledger, part: &Part, op: &Op, answer: &Answer) -> String {
-    let whose = if answer.across { " over all keys" } else { "" };
-    format!(
-        "{}: {} was refused although at most {} of {}{whose} can have been in use ({}{}); counted: ops {}",
+fn witness(rules: &Rules, part: &Part, op: &Op) -> String {
+    let explained = rules.explain(part, op);
+    let mut text = format!(
+        "{}: {} was refused although {}",
         part.in_words(),
         common::op_in_words(part.round, op),
-        answer.room.in_use,
-        answer.room.limit,
-        answer.bound.in_words(),
-        match (books.denials, &books.cell.header.contract.lockout) {
-            (Denials::Charged, _) => "; refusals counted as well".to_owned(),
-            (_, Some(lockout)) => format!("; {lockout} of lockout taken into account"),
-            _ => String::new(),
-        },
-        books.counted(own, part, op, answer)
-    )
+        explained.in_words()
+    );
+    if rules.denials == Denials::Charged {
+        text.push_str(", refusals counted as well");
+    }
+    if let Some(lockout) = rules.cell.header.contract.lockout {
+        let _ = write!(text, ", in the {lockout} of its lockout too");
+    }
+    let _ = write!(text, "; counted ops: {}", common::ids(explained.takers.iter()));
+    if explained.before > 0 {
+        let _ = write!(text, ", and {} used before the round", explained.before);
+    }
+    text
 }

@@ -36,9 +36,13 @@
 //! multiplies in another order may be off by a few units in the last place, so 2^-50 of the limit is
 //! left in doubt.
 //!
-//! Cost: O(n log n) to prepare, O(n) if the uses come in order; an answer O(log n) at worst and O(1)
-//! where questions come in order too. 32 bytes per use, 48 for a bucket.
+//! Cost: O(n log n) to prepare, an answer O(log n) at worst. [`Ledger::fits`] looks first at what was
+//! invoked before D, each use as early as it can have been: where that leaves no room already, as it
+//! mostly does for a refusal that is right, it needs nothing sorted and is O(1) for questions in order. So
+//! it is where there is room by a rough count from above. 32 bytes per use, 48 (bucket: 64) where only the
+//! exact count tells.
 
+mod bucket;
 mod regain;
 mod usage;
 
@@ -47,6 +51,8 @@ mod tests;
 
 pub use regain::Regain;
 pub use usage::{Usage, Use, gallop};
+
+use bucket::{Pace, Walk};
 
 use super::contract::Bound;
 use super::units::Nanos;
@@ -95,29 +101,21 @@ pub struct Ledger {
     time: TimeContext,
     usage: Usage,
     /// Buckets: after each use, in order of completion, the moment at which the bucket would be full
-    /// again, in the units of [`Pace`].
+    /// again, in the units of [`Pace`]. Made when it is first asked for.
     full_at: Vec<i128>,
+    early: Walk,
+    late: Walk,
+    /// Where the beginnings of spans were found last.
+    from: usize,
+    before: usize,
 }
 
-/// How fast a bucket refills, in whole numbers: one call's worth takes `token` units, and a
-/// nanosecond brings `per_ns`.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    token: i128,
-    per_ns: i128,
-}
-
-impl Pace {
-    /// No faster than any limiter that keeps to this rate: see "Rounding" above. A rate of more than one a
-    /// microsecond cannot be kept in whole microseconds and is taken as it is.
-    fn of(refill: u64, window_ns: i64) -> Self {
-        let window_us = u64::try_from(window_ns).unwrap_or(0) / 1000;
-        if refill <= window_us {
-            Self { token: i128::from(window_us.div_ceil(refill)) * 1000, per_ns: 1 }
-        } else {
-            Self { token: window_ns.into(), per_ns: refill.into() }
-        }
-    }
+/// How much is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count {
+    Exact,
+    /// No less, and nothing needs to be sorted.
+    AtMost,
 }
 
 /// Windows that a call may lie in and that are looked at one by one. Most meet one or two; what
@@ -126,51 +124,104 @@ const WINDOWS_APART: i64 = 3;
 
 impl Ledger {
     pub fn new(bound: &Bound, time: TimeContext, uses: impl IntoIterator<Item = Use>) -> Self {
-        let usage = Usage::new(uses);
-        let mut full_at = Vec::new();
-        if let Bound::Bucket { refill, window, .. } = bound {
-            let pace = Pace::of(refill.get(), window.nanos());
-            let mut full = i128::MIN;
-            full_at.extend(usage.completions().map(|(at, cost)| {
-                full = full
-                    .max(i128::from(at) * pace.per_ns)
-                    .saturating_add(pace.token.saturating_mul(cost.into()));
-                full
-            }));
+        Self {
+            bound: *bound,
+            time,
+            usage: Usage::new(uses),
+            full_at: Vec::new(),
+            early: Walk::START,
+            late: Walk::START,
+            from: 0,
+            before: 0,
         }
-        Self { bound: *bound, time, usage, full_at }
     }
 
-    /// Whether there was room for a decided call. Questions in order of invocation are answered fastest.
+    /// Whether there was room for a decided call under every reading.
+    pub fn fits(&mut self, call: Call) -> bool {
+        !self.surely_full(call) && (self.weigh(call, Count::AtMost).fits || self.room(call).fits)
+    }
+
+    /// How much room there was for a decided call.
     pub fn room(&mut self, call: Call) -> Room {
-        let earliest = call.invoke.0.saturating_sub(self.time.slack_ns).saturating_sub(self.time.lockout_ns);
+        self.weigh(call, Count::Exact)
+    }
+
+    /// Whether what was invoked before the call leaves it no room, if each use was applied as early as
+    /// it can have been: never more than [`Self::room`] finds in use.
+    fn surely_full(&mut self, call: Call) -> bool {
+        let earliest = self.earliest(call);
+        match self.bound {
+            Bound::None => false,
+            Bound::FixedWindow { limit, window } | Bound::SlidingWindow { limit, window } => {
+                let used = self.begun_since(earliest.saturating_sub(window.nanos()), call);
+                used.saturating_add(call.cost) > limit.get()
+            }
+            Bound::AlignedWindow { limit, window } => {
+                let edge = self.edge(self.number(call.invoke.0, window.nanos()), window.nanos());
+                self.begun_since(edge, call).saturating_add(call.cost) > limit.get()
+            }
+            Bound::WeightedTwoWindow { limit, window } => {
+                let window = window.nanos();
+                let edge = self.edge(self.number(call.invoke.0, window), window);
+                let current = self.begun_since(edge, call);
+                self.before = self.usage.begun_before(Nanos(edge.saturating_sub(window)), self.before);
+                let before = self.usage.sum(self.from) - self.usage.sum(self.before);
+                let left = i128::from(window - earliest.saturating_sub(edge).clamp(0, window));
+                let window = i128::from(window);
+                let parts =
+                    (i128::from(current) + i128::from(call.cost)) * window + i128::from(before) * left;
+                parts > i128::from(limit.get()) * window
+            }
+            Bound::Bucket { capacity, refill, window } => {
+                let pace = Pace::of(refill.get(), window.nanos());
+                self.surely_empty(call, earliest, capacity.get(), pace)
+            }
+        }
+    }
+
+    /// What was invoked from here on and before the call.
+    fn begun_since(&mut self, from: i64, call: Call) -> u64 {
+        self.from = self.usage.begun_before(Nanos(from), self.from);
+        self.early.place = self.usage.begun_before(call.invoke, self.early.place);
+        self.usage.sum(self.early.place) - self.usage.sum(self.from)
+    }
+
+    fn earliest(&self, call: Call) -> i64 {
+        call.invoke.0.saturating_sub(self.time.slack_ns).saturating_sub(self.time.lockout_ns)
+    }
+
+    fn weigh(&mut self, call: Call, count: Count) -> Room {
+        let earliest = self.earliest(call);
         match self.bound {
             Bound::None => {
                 Room { fits: true, in_use: 0, limit: u64::MAX, from: call.invoke, to: call.complete }
             }
-            Bound::FixedWindow { limit, window } | Bound::SlidingWindow { limit, window } => {
-                self.span(call, limit.get(), earliest.saturating_sub(window.nanos()), call.complete.0)
-            }
+            Bound::FixedWindow { limit, window } | Bound::SlidingWindow { limit, window } => self.span(
+                call,
+                limit.get(),
+                (earliest.saturating_sub(window.nanos()), call.complete.0),
+                count,
+            ),
             Bound::AlignedWindow { limit, window } => {
-                self.per_window(call, earliest, window.nanos(), |ledger, n| {
+                self.per_window(call, earliest, (window.nanos(), count), |ledger, n| {
                     let (from, to) = ledger.window(n, window.nanos());
-                    ledger.span(call, limit.get(), from, to.min(call.complete.0))
+                    ledger.span(call, limit.get(), (from, to.min(call.complete.0)), count)
                 })
             }
             Bound::WeightedTwoWindow { limit, window } => {
-                self.per_window(call, earliest, window.nanos(), |ledger, n| {
-                    ledger.weighted(call, earliest, n, limit.get(), window.nanos())
+                self.per_window(call, earliest, (window.nanos(), count), |ledger, n| {
+                    ledger.weighted(call, earliest, n, (limit.get(), window.nanos()), count)
                 })
             }
             Bound::Bucket { capacity, refill, window } => {
-                self.bucket(call, earliest, capacity.get(), Pace::of(refill.get(), window.nanos()))
+                self.bucket(call, earliest, capacity.get(), Pace::of(refill.get(), window.nanos()), count)
             }
         }
     }
 
     /// The most that can lie in a span, at full weight.
-    fn span(&mut self, call: Call, limit: u64, from: i64, to: i64) -> Room {
-        let in_use = self.others(call, from, to);
+    fn span(&mut self, call: Call, limit: u64, (from, to): (i64, i64), count: Count) -> Room {
+        let in_use = self.others(call, from, to, count);
         Room {
             fits: in_use.saturating_add(call.cost) <= limit,
             in_use,
@@ -181,9 +232,13 @@ impl Ledger {
     }
 
     /// What others than the call may have applied in `[from, to]`.
-    fn others(&mut self, call: Call, from: i64, to: i64) -> u64 {
+    fn others(&mut self, call: Call, from: i64, to: i64, count: Count) -> u64 {
         let itself = call.invoke.0 <= to && call.complete.0 >= from;
-        self.usage.between(Nanos(from), Nanos(to)).saturating_sub(if itself { call.entered } else { 0 })
+        let all = match count {
+            Count::Exact => self.usage.between(Nanos(from), Nanos(to)),
+            Count::AtMost => self.usage.between_at_most(Nanos(from), Nanos(to)),
+        };
+        all.saturating_sub(if itself { call.entered } else { 0 })
     }
 
     fn number(&self, at: i64, window: i64) -> i64 {
@@ -207,7 +262,7 @@ impl Ledger {
         &mut self,
         call: Call,
         earliest: i64,
-        window: i64,
+        (window, count): (i64, Count),
         room_in: impl Fn(&mut Self, i64) -> Room,
     ) -> Room {
         let first = self.number(earliest, window);
@@ -219,16 +274,24 @@ impl Ledger {
         let limit = self.bound.burst().unwrap_or(u64::MAX);
         // The window before the first one may weigh, if it weighs at all.
         let (from, _) = self.window(first.saturating_sub(1), window);
-        self.span(call, limit, from, call.complete.0)
+        self.span(call, limit, (from, call.complete.0), count)
     }
 
-    fn weighted(&mut self, call: Call, earliest: i64, n: i64, limit: u64, window: i64) -> Room {
+    fn weighted(
+        &mut self,
+        call: Call,
+        earliest: i64,
+        n: i64,
+        (limit, window): (u64, i64),
+        count: Count,
+    ) -> Room {
         let (begin, end) = self.window(n, window);
         let (begin_before, end_before) = self.window(n.saturating_sub(1), window);
-        let current = self.others(call, begin, end.min(call.complete.0));
+        let current = self.others(call, begin, end.min(call.complete.0), count);
         // Only what cannot be in n: it weighs less.
         let until = end_before.min(call.complete.0);
-        let before = self.others(call, begin_before, until).saturating_sub(self.others(call, begin, until));
+        let both = if count == Count::Exact { self.others(call, begin, until, count) } else { 0 };
+        let before = self.others(call, begin_before, until, count).saturating_sub(both);
         let elapsed = earliest.saturating_sub(self.edge(n, window)).clamp(0, window);
         let (limit_parts, window) = (i128::from(limit) * i128::from(window), i128::from(window));
         let parts = i128::from(current) * window + i128::from(before) * (window - i128::from(elapsed));
@@ -240,40 +303,6 @@ impl Ledger {
             from: Nanos(if before > 0 { begin_before } else { begin }),
             to: Nanos(end.min(call.complete.0)),
         }
-    }
-
-    fn bucket(&mut self, call: Call, earliest: i64, capacity: u64, pace: Pace) -> Room {
-        let done = self.usage.completed_before(Nanos(earliest));
-        let full_at = done.checked_sub(1).map_or(i128::MIN, |last| self.full_at[last]);
-        let open = self.others(call, earliest, call.complete.0);
-        // A use that overlaps the call may have read a later time than the call itself.
-        let latest = if open > 0 { call.complete.0 } else { earliest };
-        let full_at = full_at.max(i128::from(latest) * pace.per_ns);
-        let backlog = full_at.saturating_sub(i128::from(earliest) * pace.per_ns).max(0);
-        let wanted = pace.token.saturating_mul(i128::from(open.saturating_add(call.cost)));
-        let in_use = u64::try_from(div_ceil(backlog, pace.token)).unwrap_or(u64::MAX);
-        Room {
-            fits: backlog.saturating_add(wanted) <= pace.token * i128::from(capacity),
-            in_use: in_use.saturating_add(open),
-            limit: capacity,
-            from: Nanos(earliest),
-            to: call.complete,
-        }
-    }
-
-    /// The first use that took room from a call: a bucket may not have recovered from uses long
-    /// before it. Linear in those; for witnesses.
-    pub fn taken_since(&mut self, room: Room) -> Nanos {
-        let Bound::Bucket { refill, window, .. } = self.bound else { return room.from };
-        let pace = Pace::of(refill.get(), window.nanos());
-        let mut since = room.from;
-        for place in (0..self.usage.completed_before(room.from)).rev() {
-            if self.full_at[place] <= i128::from(since.0) * pace.per_ns {
-                break;
-            }
-            since = self.usage.completion(place);
-        }
-        since
     }
 }
 
@@ -291,6 +320,6 @@ pub fn recovers_within_ns(bound: &Bound, cost: u64) -> Option<i64> {
     let within = bound.gives_back_within_ns().filter(|_| bound.burst().is_some_and(|most| cost <= most))?;
     let Bound::Bucket { refill, window, .. } = bound else { return Some(within) };
     let pace = Pace::of(refill.get(), window.nanos());
-    let earned = div_ceil(pace.token.saturating_mul(cost.into()), pace.per_ns);
+    let earned = div_ceil(pace.of_calls(cost), pace.per_ns);
     Some(within.max(i64::try_from(earned).unwrap_or(i64::MAX)))
 }

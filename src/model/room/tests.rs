@@ -289,6 +289,11 @@ proptest! {
         let mut ledger = Ledger::new(&bound, time, all.iter().map(|(_, u)| *u));
         let room = ledger.room(Call { invoke: as_used.invoke, complete: as_used.complete, cost: call.cost, entered: 0 });
         let before: Vec<Truth> = all.iter().map(|(t, _)| *t).filter(|t| t.applied <= call.applied).collect();
+        let call_asked = Call { invoke: as_used.invoke, complete: as_used.complete, cost: call.cost, entered: 0 };
+        // The quick answer is the same, also if it is asked again or out of order.
+        prop_assert_eq!(ledger.fits(call_asked), room.fits);
+        let mut fresh = Ledger::new(&bound, time, all.iter().map(|(_, u)| *u));
+        prop_assert_eq!(fresh.fits(call_asked), room.fits);
         if room.fits {
             prop_assert!(by_the_rule(&bound, epoch, &before, call), "{:?} {:?}", room, before);
         }
@@ -328,6 +333,34 @@ proptest! {
         prop_assert_eq!(room.fits, expected);
     }
 
+    /// Asked about all calls of a history, each with itself in the ledger, in whatever order.
+    #[test]
+    fn the_quick_answer_is_the_whole_one(
+        bound in some_bound(), seeds in some_uses(), epoch in 0i64..100_000_000, shuffled in any::<bool>(),
+    ) {
+        let mut uses: Vec<Use> = seeds.iter().map(|s| truth(s).1).collect();
+        if !shuffled {
+            uses.sort_by_key(|u| u.invoke);
+        }
+        let time = TimeContext { slack_ns: SLACK, lockout_ns: 0, epoch_ns_at_zero: epoch };
+        let mut quick = Ledger::new(&bound, time, uses.iter().copied());
+        for one in uses.iter().filter(|u| u.complete < Nanos(i64::MAX)) {
+            let call = Call { invoke: one.invoke, complete: one.complete, cost: one.cost, entered: one.cost };
+            let whole = Ledger::new(&bound, time, uses.iter().copied()).room(call);
+            prop_assert_eq!(quick.fits(call), whole.fits);
+            prop_assert_eq!(quick.room(call), whole);
+        }
+    }
+
+    #[test]
+    fn a_gap_holds_only_what_may_lie_in_it(seeds in some_uses(), which in any::<prop::sample::Index>(), more in 0i64..60) {
+        let uses: Vec<Use> = seeds.iter().map(|s| truth(s).1).collect();
+        let Some(theirs) = (!uses.is_empty()).then(|| uses[which.index(uses.len())]) else { return Ok(()) };
+        let (from, to) = (theirs.invoke, Nanos(theirs.invoke.0 + more * MS));
+        let others = uses.iter().filter(|u| u.invoke <= to && u.complete >= from).count() > 1;
+        prop_assert_eq!(Usage::new(uses.iter().copied()).holds_only(theirs.cost, from, to), !others);
+    }
+
     #[test]
     fn a_span_holds_what_may_lie_in_it_in_whatever_order_it_is_asked(
         seeds in some_uses(), spans in prop::collection::vec((-20i64..160, 0i64..90), 1..12),
@@ -337,6 +370,7 @@ proptest! {
         for (from, length) in spans {
             let (from, to) = (Nanos(from * MS), Nanos((from + length) * MS));
             let naive = uses.iter().filter(|u| u.invoke <= to && u.complete >= from).map(|u| u.cost).sum::<u64>();
+            prop_assert!(usage.between_at_most(from, to) >= naive);
             prop_assert_eq!(usage.between(from, to), naive);
         }
     }

@@ -1,7 +1,10 @@
 //! Uses of a limit, prepared for one question: how much of them may lie in this span?
 //!
 //! What was invoked after the span completed after its beginning: the two kinds that lie outside have
-//! no use in common, and two running sums answer.
+//! no use in common, and two running sums answer exactly. The one over completions needs them sorted,
+//! and is made when it is first asked for. Before that two rougher answers are at hand: at least what
+//! was invoked in the span, and at most what was invoked after the last use before which all had ended
+//! when the span began.
 
 use crate::model::units::Nanos;
 
@@ -16,70 +19,137 @@ pub struct Use {
 
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    begun: Tally,
-    ended: Tally,
+    /// In order of invocation.
+    begun: Vec<Begun>,
+    /// Completions in order, each with the sum of what it and those before it cost. Made when it is
+    /// first asked for.
+    ended: Vec<(i64, u64)>,
+    places: Places,
+}
+
+/// A use, and what can be said of it and those invoked before it together.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    invoke: i64,
+    complete: i64,
+    /// The sum of their costs.
+    sum: u64,
+    /// Their latest completion.
+    latest: i64,
+}
+
+/// Where questions of a kind were answered last: the next one is mostly close by.
+#[derive(Debug, Clone, Copy, Default)]
+struct Places {
+    from: usize,
+    to: usize,
+    ended: usize,
+    over: usize,
 }
 
 impl Usage {
     pub fn new(uses: impl IntoIterator<Item = Use>) -> Self {
-        let (begun, ended) = uses.into_iter().map(|u| ((u.invoke.0, u.cost), (u.complete.0, u.cost))).unzip();
-        Self { begun: Tally::new(begun), ended: Tally::new(ended) }
+        let uses = uses.into_iter();
+        let mut begun = Vec::with_capacity(uses.size_hint().1.unwrap_or(0));
+        begun.extend(uses.map(|u| Begun {
+            invoke: u.invoke.0,
+            complete: u.complete.0,
+            sum: u.cost,
+            latest: u.complete.0,
+        }));
+        if !begun.is_sorted_by_key(|b| b.invoke) {
+            begun.sort_unstable_by_key(|b| b.invoke);
+        }
+        let (mut sum, mut latest) = (0u64, i64::MIN);
+        for one in &mut begun {
+            sum = sum.saturating_add(one.sum);
+            latest = latest.max(one.complete);
+            (one.sum, one.latest) = (sum, latest);
+        }
+        Self { begun, ..Self::default() }
     }
 
     /// The costs of all uses that may have been applied in `[from, to]`, together. With `from` just
     /// after `to`: of those that may have been applied on either side.
     pub fn between(&mut self, from: Nanos, to: Nanos) -> u64 {
         debug_assert!(from.0 <= to.0.saturating_add(1), "{from} is after {to}");
-        let begun = self.begun.before(to.0.saturating_add(1));
-        begun.saturating_sub(self.ended.before(from.0))
+        let ended = self.completed_before(from);
+        let ended = ended.checked_sub(1).map_or(0, |last| self.ended[last].1);
+        self.begun_until(to).saturating_sub(ended)
+    }
+
+    /// No less than [`Self::between`], without sorting anything.
+    pub fn between_at_most(&mut self, from: Nanos, to: Nanos) -> u64 {
+        let over = |place: usize| self.begun[place].latest < from.0;
+        self.places.over = gallop(self.places.over, self.begun.len(), over);
+        self.begun_until(to).saturating_sub(self.sum(self.places.over))
+    }
+
+    /// Whether uses that cost `theirs` together, and were invoked in `[from, to]`, are all that may have
+    /// been applied in it.
+    pub fn holds_only(&mut self, theirs: u64, from: Nanos, to: Nanos) -> bool {
+        let first = self.seek(from.0, self.places.from);
+        self.places.from = first;
+        first.checked_sub(1).is_none_or(|last| self.begun[last].latest < from.0)
+            && self.begun_until(to).saturating_sub(self.sum(first)) == theirs
+    }
+
+    /// How many uses were invoked before this; `near` is a number thought to be close.
+    pub fn begun_before(&self, at: Nanos, near: usize) -> usize {
+        self.seek(at.0, near)
+    }
+
+    /// What the first so many uses by invocation cost together.
+    pub fn sum(&self, count: usize) -> u64 {
+        count.checked_sub(1).map_or(0, |last| self.begun[last].sum)
+    }
+
+    /// The use at this place in the order of invocation.
+    pub fn begun(&self, place: usize) -> Use {
+        let Begun { invoke, complete, sum, .. } = self.begun[place];
+        Use { invoke: Nanos(invoke), complete: Nanos(complete), cost: sum - self.sum(place) }
     }
 
     /// How many uses completed before this.
     pub fn completed_before(&mut self, at: Nanos) -> usize {
-        self.ended.seek(at.0)
+        self.sort();
+        self.places.ended = gallop(self.places.ended, self.ended.len(), |place| self.ended[place].0 < at.0);
+        self.places.ended
     }
 
     /// Completion and cost of each use, in order of completion.
-    pub fn completions(&self) -> impl Iterator<Item = (i64, u64)> {
+    pub fn completions(&mut self) -> impl Iterator<Item = (i64, u64)> {
+        self.sort();
         let mut before = 0;
-        self.ended.steps.iter().map(move |(at, sum)| (*at, sum - std::mem::replace(&mut before, *sum)))
+        self.ended.iter().map(move |(at, sum)| (*at, sum - std::mem::replace(&mut before, *sum)))
     }
 
     /// The completion at this place in their order.
-    pub fn completion(&self, place: usize) -> Nanos {
-        Nanos(self.ended.steps[place].0)
+    pub fn completion(&mut self, place: usize) -> Nanos {
+        self.sort();
+        Nanos(self.ended[place].0)
     }
-}
 
-/// Moments in order, each with the sum of what it and those before it bring.
-#[derive(Debug, Clone, Default)]
-struct Tally {
-    steps: Vec<(i64, u64)>,
-    /// Where the last question was answered: the next one is mostly close by.
-    place: usize,
-}
+    fn begun_until(&mut self, to: Nanos) -> u64 {
+        self.places.to = self.seek(to.0.saturating_add(1), self.places.to);
+        self.sum(self.places.to)
+    }
 
-impl Tally {
-    fn new(mut steps: Vec<(i64, u64)>) -> Self {
-        // A stable sort is linear on what is in order, or nearly so, as recorded ops are.
-        steps.sort_by_key(|(at, _)| *at);
-        let mut sum = 0u64;
-        for step in &mut steps {
-            sum = sum.saturating_add(step.1);
-            step.1 = sum;
+    fn seek(&self, at: i64, near: usize) -> usize {
+        gallop(near, self.begun.len(), |place| self.begun[place].invoke < at)
+    }
+
+    fn sort(&mut self) {
+        if self.ended.len() == self.begun.len() {
+            return;
         }
-        Self { steps, place: 0 }
-    }
-
-    /// The sum of what lies before `at`.
-    fn before(&mut self, at: i64) -> u64 {
-        self.seek(at).checked_sub(1).map_or(0, |last| self.steps[last].1)
-    }
-
-    /// How many steps lie before `at`.
-    fn seek(&mut self, at: i64) -> usize {
-        self.place = gallop(self.place, self.steps.len(), |place| self.steps[place].0 < at);
-        self.place
+        self.ended = (0..self.begun.len()).map(|n| (self.begun[n].complete, self.begun(n).cost)).collect();
+        self.ended.sort_unstable_by_key(|(at, _)| *at);
+        let mut sum = 0u64;
+        for (_, cost) in &mut self.ended {
+            sum = sum.saturating_add(*cost);
+            *cost = sum;
+        }
     }
 }
 

@@ -24,6 +24,8 @@ type OneKey = Box<dyn Model>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Fixed(Denials),
+    /// Its window is a key's time to live, as a server keeps it.
+    Expiring(Denials),
     Aligned(Denials),
     Log(Denials),
     Counter,
@@ -50,7 +52,9 @@ impl Settings {
     pub fn bound(&self) -> Bound {
         let (limit, window) = (limit(self.limit), window(self.window_ms));
         match self.kind {
-            Kind::Fixed(_) | Kind::Shared | Kind::Guard => Bound::FixedWindow { limit, window },
+            Kind::Fixed(_) | Kind::Expiring(_) | Kind::Shared | Kind::Guard => {
+                Bound::FixedWindow { limit, window }
+            }
             Kind::Aligned(_) => Bound::AlignedWindow { limit, window },
             Kind::Log(_) => Bound::SlidingWindow { limit, window },
             Kind::Counter => Bound::WeightedTwoWindow { limit, window },
@@ -66,7 +70,9 @@ impl Settings {
 
     pub fn denials(&self) -> Denials {
         match self.kind {
-            Kind::Fixed(denials) | Kind::Aligned(denials) | Kind::Log(denials) => denials,
+            Kind::Fixed(denials) | Kind::Expiring(denials) | Kind::Aligned(denials) | Kind::Log(denials) => {
+                denials
+            }
             _ => Denials::Free,
         }
     }
@@ -87,6 +93,7 @@ impl Settings {
             Kind::Aligned(denials) => {
                 Box::new(Numbered { limit: self.limit, ms, denials, counts: BTreeMap::new() })
             }
+            Kind::Expiring(denials) => Box::new(Expiring { limit: self.limit, ms, denials, key: None }),
             Kind::Log(denials) => Box::new(Log { limit: self.limit, ms, denials, entries: Vec::new() }),
             Kind::Counter => Box::new(TwoWindows { limit: self.limit, ms, counts: BTreeMap::new() }),
             Kind::Token => Box::new(TokenBucket::new(self::limit(self.other), limit, window)),
@@ -113,6 +120,7 @@ pub enum Fault {
     ForgetsToRefill,
     HintHalved,
     HintInSecondsRoundedDown,
+    HintToTheNearestSecond,
     HintTripled,
     RemainingOneMore,
     RemainingOneLess,
@@ -155,6 +163,7 @@ impl Subject {
         match self.fault {
             Fault::HintHalved => *hint = hint.map(|ms| (ms / 2).max(1)),
             Fault::HintInSecondsRoundedDown => *hint = hint.map(|ms| ms / 1000 * 1000),
+            Fault::HintToTheNearestSecond => *hint = hint.map(|ms| (ms + 500) / 1000 * 1000),
             Fault::HintTripled => *hint = hint.map(|ms| ms * 3),
             Fault::RemainingOneMore => step.remaining += 1,
             Fault::RemainingOneLess => step.remaining = step.remaining.saturating_sub(1),
@@ -244,6 +253,37 @@ impl Model for Guarded {
             self.open.state = None;
         }
         Step { allowed: true, remaining, retry_after_ms: Some(0) }
+    }
+}
+
+/// A counter in a key with a time to live: it is there up to the last millisecond of it, and the time
+/// left is told rounded down, so one more is told to wait.
+struct Expiring {
+    limit: u64,
+    ms: i64,
+    denials: Denials,
+    /// The count, and the last millisecond.
+    key: Option<(u64, i64)>,
+}
+
+impl Model for Expiring {
+    fn acquire(&mut self, now_us: i64, cost: Cost) -> Step {
+        let now = now_us.div_euclid(1000);
+        self.key = self.key.filter(|(_, until)| now <= *until);
+        let (count, until) = self.key.unwrap_or((0, now + self.ms));
+        let cost = u64::from(cost.get());
+        let allowed = count + cost <= self.limit;
+        let mut counted = count;
+        if allowed || self.denials == Denials::Charged {
+            counted += cost;
+            self.key = Some((counted, until));
+        }
+        let wait = (cost <= self.limit).then_some((until - now + 1) as u64);
+        Step {
+            allowed,
+            remaining: self.limit.saturating_sub(counted),
+            retry_after_ms: if allowed { Some(0) } else { wait },
+        }
     }
 }
 

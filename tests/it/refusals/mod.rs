@@ -76,6 +76,7 @@ const ALL_SIX: [(&str, u64); 6] = [
 #[test]
 fn a_fixed_window_is_cleared() {
     clears(Kind::Fixed(Free), 3, &ALL_SIX);
+    clears(Kind::Expiring(Free), 3, &ALL_SIX);
 }
 
 #[test]
@@ -83,6 +84,7 @@ fn a_fixed_window_that_declares_to_charge_refusals_is_cleared() {
     let checks =
         [("no-false-denial", 20), ("recovers", 10), ("remaining-consistent", 50), ("retry-after-honest", 5)];
     clears(Kind::Fixed(Charged), 3, &checks);
+    clears(Kind::Expiring(Charged), 3, &checks);
     clears(Kind::Aligned(Charged), 3, &checks);
 }
 
@@ -90,6 +92,7 @@ fn a_fixed_window_that_declares_to_charge_refusals_is_cleared() {
 /// nothing from anybody.
 #[test]
 fn a_window_that_charges_refusals_of_single_calls_loses_no_permit() {
+    clears(Kind::Expiring(Charged), 1, &[("no-lost-permit", 50), ("no-false-denial", 20)]);
     clears(Kind::Fixed(Charged), 1, &[("no-lost-permit", 50), ("no-false-denial", 20)]);
     clears(Kind::Aligned(Charged), 1, &[("no-lost-permit", 50), ("no-false-denial", 20)]);
 }
@@ -141,7 +144,7 @@ fn convicts(kind: Kind, fault: Fault, by: &[&str], others_too: bool) {
     let mut found = [0u64; CHECKS.len()];
     for seed in 0..TRIED {
         let mut settings = settings(kind, seed);
-        if fault == Fault::HintInSecondsRoundedDown {
+        if matches!(fault, Fault::HintInSecondsRoundedDown | Fault::HintToTheNearestSecond) {
             settings.window_ms = settings.window_ms * 10 + 1_000;
             settings.other_ms = settings.other_ms * 10 + 1_000;
         }
@@ -160,8 +163,9 @@ fn convicts(kind: Kind, fault: Fault, by: &[&str], others_too: bool) {
     }
 }
 
-const FREE: [Kind; 8] = [
+const FREE: [Kind; 9] = [
     Kind::Fixed(Free),
+    Kind::Expiring(Free),
     Kind::Aligned(Free),
     Kind::Log(Free),
     Kind::Counter,
@@ -189,7 +193,7 @@ fn charging_refusals_against_ones_word_is_found() {
 /// To declare it is no excuse for permits that nobody got.
 #[test]
 fn charging_refusals_by_ones_word_still_loses_permits() {
-    for kind in [Kind::Fixed(Charged), Kind::Aligned(Charged), Kind::Log(Charged)] {
+    for kind in [Kind::Fixed(Charged), Kind::Expiring(Charged), Kind::Aligned(Charged), Kind::Log(Charged)] {
         convicts(kind, Fault::None, &["no-lost-permit"], false);
     }
 }
@@ -209,9 +213,10 @@ fn a_hint_that_is_half_of_the_wait_is_found() {
 }
 
 #[test]
-fn a_hint_in_seconds_rounded_down_is_found() {
+fn a_hint_in_whole_seconds_that_is_short_is_found() {
     for kind in FREE {
         convicts(kind, Fault::HintInSecondsRoundedDown, &["retry-after-honest"], false);
+        convicts(kind, Fault::HintToTheNearestSecond, &["retry-after-honest"], false);
     }
 }
 
