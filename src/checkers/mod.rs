@@ -5,13 +5,11 @@
 
 mod bound;
 mod common;
+pub mod cost;
 pub mod denial_changes_nothing;
 pub mod every_key_expires;
 mod groups;
 pub mod keys_declared;
-pub mod cost;
-pub mod every_key_expires;
-mod groups;
 pub mod matches_model;
 pub mod meets_requirement;
 pub mod never_over_limit;
