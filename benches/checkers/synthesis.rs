@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use rl_lab::model::algorithms::Algorithm;
 use rl_lab::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Requirement, Scope};
 use rl_lab::model::history::{Cell, CellHeader, Probe, Round};
 use rl_lab::model::op::{KeyId, Op, Outcome, Source};
@@ -123,15 +124,21 @@ pub fn cell(case: &Case, ops: usize) -> Cell {
     }
     (round.trips, round.most_trips) = (ops as u64, 1);
     let bound = case.rule.bound(limit, window);
+    let algorithm = match case.rule {
+        Rule::Fixed | Rule::OneWindow => {
+            Some(Algorithm::FixedWindow { limit, window, denials: Denials::Free })
+        }
+        _ => None,
+    };
     Cell {
-        header: header(bound, limit, case.in_flight > 1),
+        header: header(bound, limit, algorithm, case.in_flight > 1),
         epoch_ns_at_zero: 0,
         rounds: vec![round],
         honesty: None,
     }
 }
 
-fn header(bound: Bound, limit: Limit, concurrent: bool) -> CellHeader {
+fn header(bound: Bound, limit: Limit, algorithm: Option<Algorithm>, concurrent: bool) -> CellHeader {
     CellHeader {
         scenario: "bench".to_owned(),
         limiter: "bench".to_owned(),
@@ -157,7 +164,7 @@ fn header(bound: Bound, limit: Limit, concurrent: bool) -> CellHeader {
             key_ttl_at_most: bound.window(),
             lockout: None,
             across_keys: None,
-            algorithm: None,
+            algorithm,
             round_trips_at_most: Some(1),
         },
         requirement: Some(Requirement { bound, scope: Scope::Global }),

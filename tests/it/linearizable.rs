@@ -102,6 +102,13 @@ fn without_times_the_order_of_the_events_counts() {
     };
     judged(&untimed([0, 1, 2, 3, 4, 5]), &[]).exits(1);
     judged(&untimed([0, 1, 2, 4, 3, 5]), &[]).exits(0);
+    // On one line, where a call without effect is not taken for its neighbours.
+    let failed = untimed([0, 1, 2, 3, 4, 5]).replace('\n', "").replacen(
+        r#""ok","f":"write","value":2"#,
+        r#""fail","f":"write","value":2"#,
+        1,
+    );
+    judged(&failed, &[]).exits(0).prints(&["2 calls"]);
 }
 
 #[test]

@@ -194,6 +194,7 @@ fn event(line: usize, object: &Map<String, Value>) -> Result<Option<Event>, BadI
 fn pair(events: Vec<Event>) -> Result<Foreign, BadInput> {
     let mut ops: Vec<Op> = Vec::new();
     let mut open: HashMap<String, usize> = HashMap::new();
+    // By the event that begins them: a whole history may be on one line.
     let mut without_effect = HashSet::new();
     for (n, event) in events.into_iter().enumerate() {
         let Event { line, process, kind, f, value, time, key } = event;
@@ -233,12 +234,13 @@ fn pair(events: Vec<Event>) -> Result<Foreign, BadInput> {
         match kind {
             Kind::Ok => (op.complete, op.told) = (Some(at), Some(value)),
             Kind::Fail => {
-                without_effect.insert(op.line);
+                without_effect.insert(begun);
             }
             Kind::Info | Kind::Invoke => {}
         }
     }
-    ops.retain(|op| !without_effect.contains(&op.line));
-    ops.sort_by_key(|op| (op.invoke, op.line));
+    let mut at = 0..;
+    ops.retain(|_| at.next().is_some_and(|at| !without_effect.contains(&at)));
+    ops.sort_by_key(|op| op.invoke);
     Ok(Foreign { ops })
 }
