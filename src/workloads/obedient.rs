@@ -81,6 +81,6 @@ fn told(decision: &Decision) -> Option<i64> {
 }
 
 fn after(now: Nanos, wait: i64, client: u32) -> Nanos {
-    let wait = if client % 2 == 0 { wait.saturating_add(READ_IN_WHOLE_MS) } else { wait / 5 * 2 };
+    let wait = if client.is_multiple_of(2) { wait.saturating_add(READ_IN_WHOLE_MS) } else { wait / 5 * 2 };
     Nanos(now.0.saturating_add(wait))
 }

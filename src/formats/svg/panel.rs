@@ -71,10 +71,8 @@ impl<'a> Panel<'a> {
 
     /// What the colours mean, as far as they are used.
     pub fn legend(&self) -> Vec<(&'static str, RGBColor)> {
-        let (known, color): (&[_], Box<dyn Fn(&CellReport) -> RGBColor>) = match self.figure {
-            Some(figure) => (&figure::LEGEND, Box::new(move |c| figure::color(figure, c))),
-            None => (&row::LEGEND, Box::new(row::color)),
-        };
+        let known = if self.figure.is_some() { &figure::LEGEND[..] } else { &row::LEGEND };
+        let color = |c: &CellReport| self.figure.map_or_else(|| row::color(c), |f| figure::color(f, c));
         let used = |ink: RGBColor| self.cells.iter().any(|c| color(c) == ink);
         let mut legend: Vec<_> = known.iter().copied().filter(|(_, ink)| used(*ink)).collect();
         if self.figure.is_none() && !self.cells.is_empty() {
