@@ -11,6 +11,7 @@ mod imports;
 mod layers;
 mod lifecycle;
 mod limiters;
+mod login_guard;
 mod models;
 mod race;
 mod sessions;
