@@ -157,6 +157,14 @@ pub fn scripted(settings: &Settings, reply: Reply) -> Result<Decision, StoreErro
     })
 }
 
+/// As [`scripted`], with the ms until the full limit is there again at the end.
+pub fn scripted_with_reset(settings: &Settings, reply: Reply) -> Result<Decision, StoreError> {
+    let mut reply = reply.expect_list(4)?;
+    let reset = reply.pop().as_ref().and_then(Reply::int).and_then(|ms| u64::try_from(ms).ok());
+    let decision = scripted(settings, Reply::List(reply))?;
+    Ok(Decision { reset: reset.map(Duration::from_millis), ..decision })
+}
+
 /// The largest log a limiter here keeps: one member per admitted call.
 const LONGEST_LOG: u64 = 1_000_000;
 

@@ -126,7 +126,7 @@ impl MultiLimit {
         let args = [u64::from(cost.get()), self.settings.window.millis()];
         let args = args.into_iter().chain(counters.iter().map(|(_, limit)| limit.get()));
         let args = args.map(|n| n.to_string()).collect();
-        common::scripted(&self.settings, self.store.eval(&SCRIPT, &keys, args).await?)
+        common::scripted_with_reset(&self.settings, self.store.eval(&SCRIPT, &keys, args).await?)
     }
 
     async fn in_a_pipeline(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
@@ -166,7 +166,8 @@ impl MultiLimit {
             remaining: counted.iter().map(|c| c.limit.get().saturating_sub(c.count)).min(),
             limit: self.settings.limit,
             retry_after: wait.filter(|_| fits),
-            reset: None,
+            // Of a counter that was not asked nobody knows.
+            reset: counted.iter().filter_map(|c| c.left).max().filter(|_| counted.len() == 3),
             source: Source::Store,
         }
     }

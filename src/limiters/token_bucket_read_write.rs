@@ -100,13 +100,13 @@ impl Bucket {
         let allowed = self.parts >= wanted;
         let parts = if allowed { self.parts - wanted } else { self.parts };
         let fits = wanted <= Self::full(settings);
-        let wait = || ((wanted - parts) as u64).div_ceil(settings.limit.get());
+        let earned = |parts: i64| Duration::from_millis((parts as u64).div_ceil(settings.limit.get()));
         let decision = Decision {
             allowed,
             remaining: Some((parts / part) as u64),
             limit: settings.limit,
-            retry_after: (!allowed && fits).then(|| Duration::from_millis(wait())),
-            reset: None,
+            retry_after: (!allowed && fits).then(|| earned(wanted - parts)),
+            reset: Some(earned(Self::full(settings) - parts)),
             source: Source::Store,
         };
         (decision, allowed.then_some(Self { parts, at: self.at }))

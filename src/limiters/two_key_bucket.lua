@@ -2,7 +2,7 @@
 -- ARGV[1] capacity · ARGV[2] refill per window · ARGV[3] window in ms · ARGV[4] cost
 -- ARGV[5] now in ms, '' for TIME · ARGV[6] how much longer than its state the keys are kept, in ms
 -- One token is `window` parts and a millisecond adds `refill` parts: whole numbers throughout.
--- Returns {allowed, remaining, wait in ms; -1 for never}.
+-- Returns {allowed, remaining, wait in ms; -1 for never, ms until the bucket is full}.
 local capacity, refill, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local wanted = tonumber(ARGV[4]) * window
 local now
@@ -28,7 +28,8 @@ elseif wanted > full then
 else
   wait = math.ceil((wanted - parts) / refill)
 end
-local kept = math.max(1, math.ceil((full - parts) / refill) + tonumber(ARGV[6]))
+local reset = math.ceil((full - parts) / refill)
+local kept = math.max(1, reset + tonumber(ARGV[6]))
 redis.call('SET', KEYS[1], string.format('%.0f', parts), 'PX', kept)
 redis.call('SET', KEYS[2], string.format('%.0f', at), 'PX', kept)
-return {allowed, math.floor(parts / window), wait}
+return {allowed, math.floor(parts / window), wait, reset}

@@ -54,7 +54,7 @@ impl TwoKeys {
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
         let args = bucket::arguments(&self.settings, &*self.clock, cost);
         let (tokens, ts) = self.keys(key);
-        common::scripted(&self.settings, self.store.eval(&SCRIPT, &[&tokens, &ts], args).await?)
+        common::scripted_with_reset(&self.settings, self.store.eval(&SCRIPT, &[&tokens, &ts], args).await?)
     }
 
     async fn after(&self, key: &str, used: u64) -> Result<(), StoreError> {

@@ -14,6 +14,7 @@ mod lifecycle;
 mod limiters;
 mod linearizable;
 mod matrix;
+mod login_guard;
 mod models;
 mod mutants;
 mod polling;

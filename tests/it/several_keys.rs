@@ -1,19 +1,16 @@
 //! Limiters that keep more than one key: who shares what, what a refusal leaves behind, and where a
 //! cluster lets them.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rl_lab::limiters::login_guard::{LoginGuard, Stage};
 use rl_lab::limiters::quota_by_period;
 use rl_lab::model::contract::Bound;
 use rl_lab::model::op::{Decision, Source};
-use rl_lab::model::units::{Cost, Limit, NodeId};
+use rl_lab::model::units::{Cost, Limit};
 use rl_lab::ports::backend::ServerSpec;
-use rl_lab::ports::clock;
-use rl_lab::ports::limiter::{Build, Limiter};
+use rl_lab::ports::limiter::Limiter;
 use rl_lab::ports::store::StoreError;
 use rl_lab::runner::drive;
 
@@ -94,118 +91,30 @@ async fn the_strictest_of_user_address_and_endpoint_decides_and_tells_the_rest()
         assert!(wait > left && wait <= 500_001, "{form}: {wait}, {left} left");
         assert_eq!(acquire(&limiter, &format!("{prefix}e"), 6).await.retry_after, None, "{form}");
     }
+    // All of it is there again when the last of the three windows is over.
+    for form in ["script", "pipeline", "one-by-one"] {
+        let variant = Variant::of("multi-limit", 2, &[("form", form)]);
+        let limiter = ground.limiter(&variant);
+        let reset = |d: Decision| d.reset.map(|span| span.as_millis() as i64);
+        let whole = reset(acquire(&limiter, &format!("reset:{form}:a"), 2).await).unwrap();
+        assert!(
+            whole > FORTY_DAYS_MS as i64 - 60_000 && whole <= FORTY_DAYS_MS as i64 + 1,
+            "{form}: {whole}"
+        );
+        for (name, ms) in [("a", 300_000), ("address", 600_000), ("endpoint", 900_000)] {
+            ground.ask::<i64>(&format!("PEXPIRE {{reset:{form}:}}{name} {ms}")).await;
+        }
+        let refused = acquire(&limiter, &format!("reset:{form}:a"), 1).await;
+        assert!(refused.retry_after.unwrap() <= Duration::from_millis(300_001), "{form}");
+        // One by one stops at the user's counter, and does not know of the others.
+        let known = reset(refused).map(|ms| (600_001..=900_001).contains(&ms));
+        assert_eq!(known, (form != "one-by-one").then_some(true), "{form}");
+    }
     let endpoint = Variant::of("multi-limit", 5, &[("endpoint", "2")]);
     let limiter = ground.limiter(&endpoint);
     assert_eq!(admitted(&limiter, "endpoint:a", 5).await, 2);
     assert_eq!(endpoint.contract().across_keys.unwrap().burst(), Some(2));
     ground.end().await;
-}
-
-fn guard(ground: &Ground, params: &[(&str, &str)]) -> LoginGuard {
-    let settings = Variant::of("login-guard", 4, params).settings;
-    LoginGuard::new(Build { settings, store: ground.store(None), clock: clock::system(), node: NodeId(0) })
-}
-
-async fn attempts(guard: &LoginGuard, account: &str, n: usize) -> Vec<(bool, Stage)> {
-    let mut answers = Vec::new();
-    for _ in 0..n {
-        let (decision, stage) = guard.attempt(account, Cost::ONE).await.unwrap();
-        answers.push((decision.allowed, stage));
-    }
-    answers
-}
-
-#[tokio::test]
-async fn an_account_is_asked_for_more_and_then_locked_out_for_a_time() {
-    let Some(mut ground) = Ground::start("login").await else { return };
-    use Stage::{Captcha, Delay, Lockout, Password};
-    let guard = guard(&ground, &[]);
-    let answers = attempts(&guard, "login:ann", 6).await;
-    let expected = [(true, Password), (true, Password), (true, Captcha), (true, Delay)];
-    assert_eq!(answers[..4], expected);
-    assert_eq!(answers[4..], [(false, Lockout); 2]);
-
-    // Locked for two windows, whatever is tried meanwhile, and never for good.
-    ground.ask::<i64>("PEXPIRE {login:}ann:lock 700000").await;
-    let (refused, _) = guard.attempt("login:ann", Cost::ONE).await.unwrap();
-    let lock = ground.pttl("{login:}ann:lock").await;
-    assert!(lock <= 700_000, "an attempt in the lockout does not prolong it: {lock}");
-    assert!(ground.pttl("{login:}ann:failures").await > 700_000, "whose failures count for longer here");
-    assert!(refused.retry_after.unwrap() > Duration::from_millis(700_001), "so the wait is theirs");
-    for key in ["ann:failures", "ann:lock", "address"] {
-        assert!(ground.pttl(&format!("{{login:}}{key}")).await > 0, "{key}");
-    }
-    ground.end().await;
-}
-
-#[tokio::test]
-async fn a_lockout_ends_by_itself_and_a_success_ends_it_at_once() {
-    let Some(mut ground) = Ground::start("unlock").await else { return };
-    let guard = guard(&ground, &[]);
-    attempts(&guard, "unlock:ann", 5).await;
-    assert_eq!(ground.ask::<i64>("GET {unlock:}address").await, 4, "a refused attempt is charged to nobody");
-    guard.reset("unlock:ann").await.unwrap();
-    assert_eq!(attempts(&guard, "unlock:ann", 1).await, [(true, Stage::Password)]);
-    assert_eq!(ground.ask::<i64>("GET {unlock:}ann:failures").await, 1);
-    assert_eq!(ground.ask::<i64>("GET {unlock:}address").await, 5, "a success clears no address");
-
-    attempts(&guard, "unlock:bob", 4).await;
-    assert_eq!(attempts(&guard, "unlock:bob", 1).await, [(false, Stage::Lockout)]);
-    for key in ["bob:failures", "bob:lock"] {
-        ground.ask::<i64>(&format!("PEXPIRE {{unlock:}}{key} 20")).await;
-    }
-    let (refused, _) = guard.attempt("unlock:bob", Cost::ONE).await.unwrap();
-    if let Some(wait) = refused.retry_after {
-        assert!(wait <= Duration::from_millis(21), "{wait:?}");
-        tokio::time::sleep(wait).await;
-        assert_eq!(attempts(&guard, "unlock:bob", 1).await, [(true, Stage::Password)]);
-    }
-    ground.end().await;
-}
-
-#[tokio::test]
-async fn a_refusal_does_not_tell_whether_the_account_or_the_address_is_out() {
-    let Some(ground) = Ground::start("uniform").await else { return };
-    let guard = guard(&ground, &[("address", "6")]);
-    attempts(&guard, "uniform:ann", 4).await;
-    let by_account = guard.attempt("uniform:ann", Cost::ONE).await.unwrap();
-    // Two more failures use up the address: whoever comes from there is refused, known or not.
-    attempts(&guard, "uniform:bob", 2).await;
-    let by_address = guard.attempt("uniform:nobody", Cost::ONE).await.unwrap();
-    for (refused, stage) in [by_account, by_address] {
-        let shape = Decision { retry_after: None, ..refused.clone() };
-        let expected = Decision {
-            allowed: false,
-            remaining: Some(0),
-            limit: Limit::new(4).unwrap(),
-            retry_after: None,
-            reset: None,
-            source: Source::Store,
-        };
-        assert_eq!((shape, stage), (expected, Stage::Lockout));
-        assert!(refused.retry_after.is_some());
-    }
-    ground.end().await;
-}
-
-#[test]
-fn a_lockout_that_ends_before_its_failures_are_forgotten_is_refused() {
-    let spec = Variant::of("login-guard", 4, &[]).spec;
-    let window = "60s".parse().unwrap();
-    let with = |lockout: &str| {
-        let given = BTreeMap::from([("lockout".to_owned(), lockout.to_owned())]);
-        rl_lab::ports::limiter::Settings::new(spec, Limit::new(4).unwrap(), window, &given)
-    };
-    assert!(with("59s").unwrap_err().contains("shorter than the window"));
-    let settings = with("60s").unwrap();
-    assert_eq!((spec.contract)(&settings).lockout.unwrap().millis(), 60_000);
-    let given = BTreeMap::new();
-    let settings =
-        rl_lab::ports::limiter::Settings::new(spec, Limit::new(4).unwrap(), window, &given).unwrap();
-    let contract = (spec.contract)(&settings);
-    assert_eq!(contract.lockout.unwrap().millis(), 120_000);
-    assert_eq!(contract.across_keys.unwrap().window().unwrap().millis(), 240_000);
-    assert_eq!(contract.gives_back_within_ns(), Some(240_000_000_000));
 }
 
 #[tokio::test]
@@ -279,6 +188,18 @@ async fn on_a_cluster_the_keys_of_a_script_must_share_a_hash_tag() {
             }
             Err(other) => panic!("{}: {other}", variant.label),
         }
+    }
+    ground.end().await;
+}
+
+/// Two of five taken from a full bucket: two fifths of a window until it is full again.
+#[tokio::test]
+async fn a_bucket_tells_when_it_will_be_full_again() {
+    let Some(ground) = Ground::start("full").await else { return };
+    for name in ["watch-multi-bucket", "two-key-bucket", "token-bucket-read-write"] {
+        let limiter = ground.limiter(&Variant::of(name, 5, &[]));
+        let reset = acquire(&limiter, &format!("full:{name}"), 2).await.reset;
+        assert_eq!(reset, Some(Duration::from_millis(FORTY_DAYS_MS / 5 * 2)), "{name}");
     }
     ground.end().await;
 }
