@@ -1,8 +1,8 @@
 //! The floors: a module imports only floors below its own, families of floor 2 never each other.
 //!
 //! A port may use the types of another port that its own trait speaks of: a limiter is built from
-//! a store and a clock, a workload calls limiters, a topology asks a backend. These are all, and
-//! they form no circle. `main.rs` and `lib.rs` belong to no floor.
+//! a store and a clock, a workload calls limiters and says for which call the store sends, a topology
+//! asks a backend. These are all, and they form no circle. `main.rs` and `lib.rs` belong to no floor.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,13 @@ use crate::imports::paths;
 
 const FAMILIES: [&str; 7] =
     ["limiters", "clients", "backends", "topologies", "workloads", "checkers", "formats"];
-const BETWEEN_PORTS: [(&str, &str); 4] =
-    [("limiter", "clock"), ("limiter", "store"), ("workload", "limiter"), ("topology", "backend")];
+const BETWEEN_PORTS: [(&str, &str); 5] = [
+    ("limiter", "clock"),
+    ("limiter", "store"),
+    ("workload", "limiter"),
+    ("workload", "store"),
+    ("topology", "backend"),
+];
 
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
