@@ -1,6 +1,5 @@
 //! What somebody else does to the store while it is called, done and recorded.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ pub struct Acts {
     connection: MultiplexedConnection,
     recorder: Arc<Recorder>,
     /// What a turn of the busy script takes, in ns.
-    turn_ns: AtomicU64,
+    turn_ns: u64,
     /// Whether TIME moves inside a script.
     time_moves: bool,
     failed: Mutex<Option<redis::RedisError>>,
@@ -50,7 +49,7 @@ impl Acts {
         plan: &WorkloadPlan,
     ) -> Result<Self, redis::RedisError> {
         let failed = Mutex::new(None);
-        let mut acts = Self { connection, recorder, turn_ns: AtomicU64::new(1), time_moves: true, failed };
+        let mut acts = Self { connection, recorder, turn_ns: 1, time_moves: true, failed };
         if plan.acts.iter().any(|a| a.act == Act::BusyScript) {
             // The fastest of three: what else runs on the machine only makes it slower.
             let mut fastest = u64::MAX;
@@ -61,7 +60,7 @@ impl Acts {
                 fastest = fastest.min(ns / turns.max(1));
                 acts.time_moves = took > 0;
             }
-            acts.turn_ns.store(fastest.max(1), Ordering::Relaxed);
+            acts.turn_ns = fastest.max(1);
         }
         Ok(acts)
     }
@@ -96,7 +95,7 @@ impl Acts {
             }
             Act::BusyScript => {
                 let us = planned.lasts.map_or(0, Span::millis) * 1_000;
-                let turns = us * 1_000 / self.turn_ns.load(Ordering::Relaxed);
+                let turns = us * 1_000 / self.turn_ns;
                 // Where TIME ends it, the turns only keep it from going on for ever.
                 let most = if self.time_moves { turns * 10 } else { turns };
                 self.busy(us, most.max(1)).await.map(|_| ())
