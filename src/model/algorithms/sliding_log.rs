@@ -30,7 +30,8 @@ impl SlidingLog {
         let allowed = self.log.len() + cost <= limit;
         if allowed || self.denials == Denials::Charged {
             let place = self.log.partition_point(|at| *at <= now_us);
-            self.log.splice(place..place, std::iter::repeat_n(now_us, cost));
+            // More than fills the log says no more.
+            self.log.splice(place..place, std::iter::repeat_n(now_us, cost.min(limit.saturating_add(1))));
         }
         let retry_after_ms = match (allowed, cost > limit) {
             (true, _) => Some(0),

@@ -102,8 +102,11 @@ impl Foreign {
     }
 }
 
+/// An object, and the line it stands on.
+type Numbered = (usize, Map<String, Value>);
+
 /// The objects of the text with the lines they begin on: those of one array, or one after the other.
-fn objects(text: &str) -> Result<Vec<(usize, Map<String, Value>)>, BadInput> {
+fn objects(text: &str) -> Result<Vec<Numbered>, BadInput> {
     let mut found = Vec::new();
     let (mut line, mut at) = (1, 0);
     let (mut array, mut ended, mut comma) = (false, false, true);
