@@ -97,7 +97,14 @@ pub fn cell(case: &Case, ops: usize) -> Cell {
     (round.complete, round.probes_complete) = (true, true);
     for k in 0..case.keys {
         let key = format!("rl-lab:bench:{k}");
-        round.probes.push(Probe { key: key.clone(), pttl: 1, at: Nanos(0), holds: None, bytes: Some(96) });
+        round.probes.push(Probe {
+            key: key.clone(),
+            pttl: 1,
+            at: Nanos(0),
+            holds: None,
+            kind: None,
+            bytes: Some(96),
+        });
         round.key(&key);
     }
     round.ops.reserve_exact(ops);
@@ -143,6 +150,7 @@ fn header(bound: Bound, limit: Limit, algorithm: Option<Algorithm>, concurrent: 
         scenario: "bench".to_owned(),
         limiter: "bench".to_owned(),
         params: Default::default(),
+        variation: None,
         policy: None,
         client: "bench".to_owned(),
         backend: "none".to_owned(),

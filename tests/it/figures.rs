@@ -46,6 +46,8 @@ fn the_figures_are_what_the_history_says() {
         // 472 bytes and four values for two identities: what a number says is one value.
         (BytesPerIdentity, 236.0),
         (EntriesPerIdentity, 2.0),
+        // One counter, at 17.
+        (CountedPerIdentity, 8.5),
         (RoundTripsPerDecision, 1.75),
         (MostRoundTrips, 3.0),
         // Of 1, 2, 3 and 4 ms: the second, and the last.

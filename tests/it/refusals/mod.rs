@@ -39,7 +39,7 @@ fn weather(seed: u64, costs_up_to: i64) -> Weather {
     // Half of the histories are of calls that mostly come alone, and nothing gets lost in half.
     Weather {
         costs_up_to,
-        alone: if seed % 2 == 0 { 85 } else { 25 },
+        alone: if seed.is_multiple_of(2) { 85 } else { 25 },
         lost: if seed % 4 < 2 { 0 } else { 8 },
     }
 }

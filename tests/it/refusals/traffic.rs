@@ -116,6 +116,7 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
         scenario: "traffic".to_owned(),
         limiter: "subject".to_owned(),
         params: BTreeMap::new(),
+        variation: None,
         policy: None,
         client: String::new(),
         backend: String::new(),
