@@ -85,6 +85,69 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("cost.good", "fixed-window-lua", "cost", Pass),
     ("cost.bad", "incr-then-expire", "cost", Fail),
     ("cost.cold", "fixed-window-lua", "cost", Unknown),
+    // Written by hand from here on: calls of half a millisecond, a few to a key.
+    // Used up, refused, admitted a window later. Beside a call that nobody answered. A bucket that is not
+    // full yet. A lockout. Nobody refused. Refused by a policy, because the store was away.
+    ("no-false-denial.good", "fixed-window-lua", "no-false-denial", Pass),
+    ("no-false-denial.good", "fixed-window-lua", "no-lost-permit", Pass),
+    ("no-false-denial.good", "get-then-incr", "no-false-denial", Pass),
+    ("no-false-denial.good", "token-bucket-lua", "no-false-denial", Pass),
+    ("no-false-denial.good", "login-guard", "no-false-denial", Pass),
+    ("no-false-denial.good", "cost-based", "no-false-denial", Unknown),
+    ("no-false-denial.good", "gcra-lua", "no-false-denial", Unknown),
+    // One of two in the last window. One back in the bucket. The lockout is over. Two of four over all keys.
+    ("no-false-denial.bad", "incr-expire-pipeline", "no-false-denial", Fail),
+    ("no-false-denial.bad", "token-bucket-lua", "no-false-denial", Fail),
+    ("no-false-denial.bad", "login-guard", "no-false-denial", Fail),
+    ("no-false-denial.bad", "multi-limit", "no-false-denial", Fail),
+    // Four of five; three are refused; one gets in, or does not, because they were charged: by its word.
+    ("no-lost-permit.good", "cost-based", "no-lost-permit", Pass),
+    ("no-lost-permit.good", "cost-based", "no-false-denial", Pass),
+    ("no-lost-permit.bad", "fixed-window-lua", "no-lost-permit", Fail),
+    ("no-lost-permit.bad", "fixed-window-lua", "no-false-denial", Pass),
+    ("no-lost-permit.bad", "fixed-window-lua", "denial-changes-nothing", NotApplicable),
+    // The same against its word; on one key, and on what all keys share.
+    ("denial-changes-nothing.good", "cost-based", "denial-changes-nothing", Pass),
+    ("denial-changes-nothing.good", "multi-limit", "denial-changes-nothing", Pass),
+    ("denial-changes-nothing.good", "gcra-lua", "denial-changes-nothing", Unknown),
+    ("denial-changes-nothing.bad", "cost-based", "denial-changes-nothing", Fail),
+    ("denial-changes-nothing.bad", "multi-limit", "denial-changes-nothing", Fail),
+    // One of five used, and two refusals are too few to explain the second.
+    ("denial-changes-nothing.bad", "gcra-lua", "denial-changes-nothing", Unknown),
+    ("denial-changes-nothing.bad", "gcra-lua", "no-false-denial", Fail),
+    // Refused, then silent for longer than a window. Five of a bucket take half a second to earn. Another key
+    // of the same address breaks the silence.
+    ("recovers.good", "fixed-window-lua", "recovers", Pass),
+    ("recovers.good", "token-bucket-lua", "recovers", Pass),
+    ("recovers.good", "multi-limit", "recovers", Pass),
+    ("recovers.good", "fixed-window-lua", "remaining-consistent", NotApplicable),
+    ("recovers.good", "fixed-window-lua", "retry-after-honest", NotApplicable),
+    ("recovers.bad", "incr-then-expire", "recovers", Fail),
+    ("recovers.bad", "token-bucket-lua", "recovers", Fail),
+    // Whole calls are told of one and a half. Told beside an open call: no pair.
+    ("remaining-consistent.good", "fixed-window-lua", "remaining-consistent", Pass),
+    ("remaining-consistent.good", "token-bucket-lua", "remaining-consistent", Pass),
+    ("remaining-consistent.good", "get-then-incr", "remaining-consistent", Unknown),
+    // 1 left, and refused. 0 left, and admitted at once. 3 left of 2. 3 left, one taken, 1 left.
+    ("remaining-consistent.bad", "fixed-window-lua", "remaining-consistent", Fail),
+    ("remaining-consistent.bad", "sliding-log-time-argv", "remaining-consistent", Fail),
+    ("remaining-consistent.bad", "get-then-incr", "remaining-consistent", Fail),
+    ("remaining-consistent.bad", "gcra-lua", "remaining-consistent", Fail),
+    // Half of a wait is too short, all of it is not. A whole second for a tenth of one is the least that a
+    // header of seconds can say; nobody tried half of it.
+    ("retry-after-honest.good", "fixed-window-lua", "retry-after-honest", Pass),
+    ("retry-after-honest.good", "atomic-throttle", "retry-after-honest", Unknown),
+    // 1.4 s to wait, told as 1. The whole window, of which a tenth is left. Now.
+    ("retry-after-honest.bad", "atomic-throttle", "retry-after-honest", Fail),
+    ("retry-after-honest.bad", "fixed-window-lua", "retry-after-honest", Fail),
+    ("retry-after-honest.bad", "sliding-log-lua", "retry-after-honest", Fail),
+    // Cut before the end of its round: nothing is wrong in what there is.
+    ("refusals.cut", "cost-based", "no-false-denial", Unknown),
+    ("refusals.cut", "cost-based", "no-lost-permit", Unknown),
+    ("refusals.cut", "cost-based", "denial-changes-nothing", Unknown),
+    ("refusals.cut", "cost-based", "recovers", Unknown),
+    ("refusals.cut", "cost-based", "remaining-consistent", Unknown),
+    ("refusals.cut", "cost-based", "retry-after-honest", Unknown),
 ];
 
 fn folder() -> std::path::PathBuf {
