@@ -17,6 +17,7 @@ pub mod backends;
 pub mod checkers;
 pub mod cli;
 pub mod clients;
+pub mod explorer;
 pub mod formats;
 pub mod limiters;
 pub mod model;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::sync::Barrier;
 
 use super::calls::call;
-use super::random::Random;
+use crate::model::random::Random;
 use crate::model::scenario::{Shape, WorkloadPlan};
 use crate::model::units::{Cost, NodeId};
 use crate::ports::BoxFuture;

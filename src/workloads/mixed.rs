@@ -4,7 +4,7 @@
 //! from 1 up to `cost`.
 
 use super::agenda::{self, Agenda, Due};
-use super::random::Random;
+use crate::model::random::Random;
 use crate::model::scenario::{Shape, WorkloadPlan};
 use crate::model::units::{Cost, Nanos};
 use crate::ports::BoxFuture;

@@ -5,7 +5,6 @@ pub mod burst;
 mod calls;
 pub mod mixed;
 pub mod obedient;
-mod random;
 pub mod sequence;
 pub mod steady;
 

@@ -1,6 +1,6 @@
-//! Random choices of the workloads, from the run's seed: SplitMix64 (Steele, Lea, Flood, 2014).
+//! Random choices from the run's seed: SplitMix64 (Steele, Lea, Flood, 2014).
 
-use crate::model::units::Seed;
+use super::units::Seed;
 
 pub struct Random(u64);
 
