@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::model::names;
+use crate::ports::dial::Dial;
 use crate::ports::store::{SharedHook, Store};
 
 /// A profile as `rl-lab list` shows it.
@@ -36,6 +37,8 @@ pub struct Access {
     pub hook: Option<SharedHook>,
     /// Who it talks as, without a password; the server's default user where absent.
     pub user: Option<String>,
+    /// Where connections come from instead of the address.
+    pub dial: Option<Arc<dyn Dial>>,
 }
 
 impl Access {

@@ -71,6 +71,14 @@ impl Wire {
         if let Some(user) = &self.access.user {
             redis = redis.set_username(user).set_password("");
         }
+        if let Some(dial) = &self.access.dial {
+            let stream = dial.dial().map_err(|e| StoreError::NotConnected(e.to_string()))?;
+            let endless = AsyncConnectionConfig::new().set_response_timeout(None);
+            let connecting = MultiplexedConnection::new_with_config(&redis, stream, endless);
+            let (connection, driver) = connecting.await.map_err(not_connected)?;
+            tokio::spawn(driver);
+            return Ok(connection);
+        }
         let client =
             Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis)).map_err(not_connected)?;
         let config = AsyncConnectionConfig::new()

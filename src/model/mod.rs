@@ -3,6 +3,7 @@
 pub mod algorithms;
 pub mod bounds;
 pub mod contract;
+pub mod ending;
 pub mod figures;
 pub mod history;
 pub mod linear;

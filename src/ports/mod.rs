@@ -4,6 +4,7 @@
 pub mod backend;
 pub mod checker;
 pub mod clock;
+pub mod dial;
 pub mod format;
 pub mod limiter;
 pub mod store;

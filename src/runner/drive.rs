@@ -180,6 +180,7 @@ async fn connect(drive: &Drive<'_>, admin: &MultiplexedConnection) -> anyhow::Re
             connections: workloads::connections_of(node, connections, nodes) as usize,
             hook: hook(drive),
             user: None,
+            dial: None,
         };
         let unreachable = || format!("node {node} cannot reach {}", drive.address);
         let connect = drive.cell.client.connect;

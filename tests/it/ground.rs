@@ -41,7 +41,7 @@ impl Ground {
     }
 
     pub fn store(&self, hook: Option<SharedHook>) -> Arc<dyn Store> {
-        let access = Access { address: self.address, connections: 1, hook, user: None };
+        let access = Access { address: self.address, connections: 1, hook, user: None, dial: None };
         (clients::find(clients::DEFAULT).unwrap().connect)(access)
     }
 

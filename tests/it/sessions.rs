@@ -17,7 +17,7 @@ fn command(text: &str) -> Command {
 }
 
 fn store(ground: &Ground, connections: usize) -> Arc<dyn Store> {
-    let access = Access { address: ground.address, connections, hook: None, user: None };
+    let access = Access { address: ground.address, connections, hook: None, user: None, dial: None };
     (clients::find(clients::DEFAULT).unwrap().connect)(access)
 }
 
