@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | 0 | [`model`] | pure data and arithmetic: units, contracts, ops, histories, verdicts, scenarios |
 //! | 1 | [`ports`] | one trait per file: limiter, store, backend, topology, workload, checker, format, clock |
+//! | 1 | [`wire`] | RESP2 and RESP3, and a proxy that can interfere at a step of the protocol |
 //! | 2 | [`limiters`] [`clients`] [`backends`] [`topologies`] [`workloads`] [`checkers`] [`formats`] | one family each; they never import each other |
 //! | 3 | [`runner`] | the only place where families meet: plan, stage, drive, judge, store |
 //! | 4 | [`cli`] | clap, printing and exit codes |
@@ -24,4 +25,5 @@ pub mod model;
 pub mod ports;
 pub mod runner;
 pub mod topologies;
+pub mod wire;
 pub mod workloads;

@@ -21,7 +21,7 @@ const BETWEEN_PORTS: [(&str, &str); 5] = [
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
         "model" => 0,
-        "ports" => 1,
+        "ports" | "wire" => 1,
         family if FAMILIES.contains(&family) => 2,
         "runner" => 3,
         "cli" => 4,
@@ -135,6 +135,8 @@ mod scanner {
         convicts("ports/store.rs", "use crate::limiters;", 1);
         convicts("ports/store.rs", "const Q: char = '\"'; use crate::limiters; const R: char = '\"';", 1);
         convicts("model/op.rs", "use crate::elsewhere::X;", 1);
+        convicts("wire/proxy/a.rs", "use crate::ports::store;", 1);
+        convicts("ports/a.rs", "use crate::wire::resp;", 1);
     }
 
     #[test]
@@ -147,6 +149,8 @@ mod scanner {
             ("ports/limiter.rs", "use super::BoxFuture; use super::store::Store; use super::clock::Clock;"),
             ("runner/a.rs", "use crate::{limiters, formats}; use super::exit;"),
             ("cli/a.rs", "use crate::runner::exit; use crate::backends; use other::crate_::cli;"),
+            ("wire/proxy/a.rs", "use super::super::keys; use crate::wire::resp; use crate::model::units;"),
+            ("clients/a.rs", "use crate::wire::resp;"),
             ("main.rs", "use rl_lab::cli::main;"),
         ] {
             assert_eq!(objections(file, source), Vec::<String>::new(), "{source}");

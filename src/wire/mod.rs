@@ -1,0 +1,9 @@
+//! The wire between a client and a Redis server: what is said on it, and a proxy that can interfere.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`resp`] | RESP2 and RESP3 as bytes and as values; requests; decoders for a stream in pieces |
+//! | [`keys`] | which of a command's arguments are keys |
+
+pub mod keys;
+pub mod resp;
