@@ -67,7 +67,7 @@ enum Came {
 }
 
 /// Searches with all worlds at once; at least one.
-pub fn search(worlds: &mut [Box<dyn World>], options: Options<'_>) -> Searched {
+pub fn search(worlds: &mut [&mut dyn World], options: Options<'_>) -> Searched {
     let first = Branch { steps: Vec::new(), seen: None, tries: 0 };
     let shared =
         Shared { branches: vec![first], at_work: 0, states: HashSet::new(), found: Searched::default() };
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
 
     fn run(worlds: Vec<Toy>, reduce: bool) -> Searched {
-        let mut worlds: Vec<Box<dyn World>> =
-            worlds.into_iter().map(|w| Box::new(w) as Box<dyn World>).collect();
+        let mut worlds = worlds;
+        let mut worlds: Vec<&mut dyn World> = worlds.iter_mut().map(|w| w as &mut dyn World).collect();
         search(&mut worlds, Options { reduce, stop: &|| false, found: &|_, _| {} })
     }
 
@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn a_search_that_was_stopped_is_not_complete() {
-        let mut worlds: Vec<Box<dyn World>> = vec![Box::new(Toy::counters(4, 1))];
+        let mut world = Toy::counters(4, 1);
+        let mut worlds: Vec<&mut dyn World> = vec![&mut world];
         let asked = std::sync::atomic::AtomicU32::new(0);
         let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 10;
         let found = search(&mut worlds, Options { reduce: true, stop: &stop, found: &|_, _| {} });

@@ -15,7 +15,8 @@ pub fn shrink(
 ) -> Result<Option<(Schedule, String)>, Trouble> {
     let mut try_out = |steps: &[Step]| -> Result<Option<(Schedule, String)>, Trouble> {
         let (gone, ending) = follow_patiently(world, steps)?;
-        let broken = ending.broken.into_iter().find(|b| b.check == check);
+        // Whoever breaks with nobody there does so after any call.
+        let broken = ending.broken.into_iter().find(|b| b.check == check && !gone.is_empty());
         Ok(broken.map(|b| (Schedule(gone), b.witness)))
     };
     let Some(mut best) = try_out(&schedule.0)? else { return Ok(None) };

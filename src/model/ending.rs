@@ -96,11 +96,12 @@ fn over_limit(e: &Evidence<'_>) -> Option<String> {
         epoch_ns_at_zero: e.epoch_ms.saturating_mul(1_000_000),
     };
     let excess = bounds::excess(&e.contract.bound, &ops, time)?;
-    let at_once = excess.from == excess.to;
-    let span = if at_once {
-        "at one moment".to_owned()
-    } else {
-        format!("within {} ms", (excess.to.0 - excess.from.0) / 1_000_000)
+    let members = || excess.members.iter().map(|m| &ops[*m]);
+    let from = members().map(|o| o.invoke.0).min().unwrap_or(0);
+    let to = members().map(|o| o.complete.0).max().unwrap_or(0);
+    let span = match (to - from) / 1_000_000 {
+        0 => "at one moment".to_owned(),
+        ms => format!("within {ms} ms"),
     };
     let afterwards = match e.drained {
         0 => String::new(),

@@ -5,6 +5,7 @@ pub mod analyze;
 pub mod drive;
 pub mod execute;
 pub mod exit;
+pub mod explore;
 pub mod judge;
 pub mod linearizable;
 pub mod matrix;

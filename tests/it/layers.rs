@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::imports::paths;
 
-const FAMILIES: [&str; 7] =
+const FAMILIES: [&str; 8] =
     ["limiters", "clients", "backends", "topologies", "workloads", "checkers", "explorer", "formats"];
 const BETWEEN_PORTS: [(&str, &str); 5] = [
     ("limiter", "clock"),

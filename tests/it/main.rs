@@ -6,6 +6,7 @@ mod completions;
 mod docs;
 mod errors;
 mod evidence;
+mod explore;
 mod figures;
 mod ground;
 mod imports;

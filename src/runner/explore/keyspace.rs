@@ -1,0 +1,202 @@
+//! What the server holds, as a value that is the same whenever the state is the same.
+//!
+//! The server's clock runs on while a schedule is run, by some milliseconds; expiries are told in the
+//! schedule's time instead, in which nothing passes but ticks. They are rounded up to [`GRAIN_MS`], and a
+//! schedule that took longer than that is no evidence ([`super::world`]).
+
+use std::collections::BTreeMap;
+
+use super::line::Upstream;
+use crate::explorer::Trouble;
+use crate::wire::resp::{Frame, encode_command};
+
+/// Expiries that differ by less are taken for the same.
+pub const GRAIN_MS: i64 = 500;
+
+/// Lists every key: name, type, when it expires by the server's clock (−1 for never), what it holds; the
+/// server's clock first. `ARGV[1]` says whether the server tells moments (from 7.0).
+const DUMP: &str = "
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local told = {string.format('%.0f', now)}
+local keys = redis.call('KEYS', '*')
+table.sort(keys)
+for _, key in ipairs(keys) do
+  local kind, holds = redis.call('TYPE', key).ok, nil
+  if kind == 'string' then holds = {redis.call('GET', key)}
+  elseif kind == 'hash' then holds = redis.call('HGETALL', key)
+  elseif kind == 'zset' then holds = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  elseif kind == 'list' then holds = redis.call('LRANGE', key, 0, -1)
+  elseif kind == 'set' then holds = redis.call('SMEMBERS', key)
+  else holds = {redis.call('DUMP', key)} end
+  local due
+  if ARGV[1] == '1' then due = redis.call('PEXPIRETIME', key)
+  else
+    due = redis.call('PTTL', key)
+    if due >= 0 then due = due + now end
+  end
+  told[#told + 1] = {key, kind, string.format('%.0f', due), holds}
+end
+return told";
+
+/// Gives keys the time they have left, or removes them: KEYS, and for each the ms left (0: none).
+/// Answers with the moment each expires by the server's clock.
+const AGE: &str = "
+local told = {}
+for i, key in ipairs(KEYS) do
+  if ARGV[i] == '0' then redis.call('DEL', key) else redis.call('PEXPIRE', key, ARGV[i]) end
+  local time = redis.call('TIME')
+  told[i] = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[i])
+end
+return told";
+
+/// A key in the schedule's time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    pub name: String,
+    pub kind: String,
+    /// Values, fields with their values, or members with their scores; sorted where the order says
+    /// nothing.
+    pub entries: Vec<String>,
+    /// When it expires, in ms of the schedule's time.
+    pub due_ms: Option<i64>,
+}
+
+impl Key {
+    /// `string 1`, `zset {a-0 at 5}`.
+    pub fn holds(&self) -> String {
+        match self.kind.as_str() {
+            "string" => self.entries.concat(),
+            kind => format!("{kind} {{{}}}", self.entries.join(", ")),
+        }
+    }
+}
+
+/// Looks at the server between steps.
+pub struct Keyspace {
+    upstream: Upstream,
+    moments: bool,
+    /// By key: the moment it expires by the server's clock, and what that is in the schedule's time.
+    known: BTreeMap<String, (i64, i64)>,
+}
+
+impl Keyspace {
+    pub async fn new(mut upstream: Upstream) -> Result<Self, Trouble> {
+        let (frame, _) = ask(&mut upstream, &["PEXPIRETIME", "rl-lab:none"]).await?;
+        let moments = frame.error().is_none();
+        Ok(Self { upstream, moments, known: BTreeMap::new() })
+    }
+
+    /// One command of the search's own.
+    pub async fn ask(&mut self, args: &[&str]) -> Result<Frame, Trouble> {
+        Ok(ask(&mut self.upstream, args).await?.0)
+    }
+
+    pub async fn clear(&mut self) -> Result<(), Trouble> {
+        self.known.clear();
+        self.ask(&["FLUSHDB"]).await.map(|_| ())
+    }
+
+    /// Every key, at this moment of the schedule's time.
+    pub async fn keys(&mut self, now_ms: i64) -> Result<Vec<Key>, Trouble> {
+        let moments = if self.moments { "1" } else { "0" };
+        let told = self.ask(&["EVAL", DUMP, "0", moments]).await?;
+        let mut told = list(told)?.into_iter();
+        let server_ms = number(told.next().as_ref())?;
+        let mut keys = Vec::new();
+        for key in told {
+            keys.push(self.key(list(key)?, server_ms, now_ms)?);
+        }
+        self.known.retain(|name, _| keys.iter().any(|k| k.name == *name));
+        Ok(keys)
+    }
+
+    fn key(&mut self, told: Vec<Frame>, server_ms: i64, now_ms: i64) -> Result<Key, Trouble> {
+        let [name, kind, due, holds] =
+            <[Frame; 4]>::try_from(told).map_err(|_| lost("a key is not told in four parts"))?;
+        let (name, kind) = (text(&name), text(&kind));
+        let at = number(Some(&due))?;
+        let due_ms = (at >= 0).then(|| self.due(&name, at, server_ms, now_ms));
+        if due_ms.is_none() {
+            self.known.remove(&name);
+        }
+        let values: Vec<String> = list(holds)?.iter().map(text).collect();
+        let mut entries = match kind.as_str() {
+            "hash" => values.chunks(2).map(|p| p.join(" = ")).collect(),
+            "zset" => values.chunks(2).map(|p| p.join(" at ")).collect(),
+            _ => values,
+        };
+        if kind != "list" {
+            entries.sort_unstable();
+        }
+        Ok(Key { name, kind, entries, due_ms })
+    }
+
+    /// A moment of the server's clock in the schedule's time. One that was seen before is the same now;
+    /// two ms are what asking for it in different ways can differ by.
+    fn due(&mut self, name: &str, at: i64, server_ms: i64, now_ms: i64) -> i64 {
+        if let Some((known, due)) = self.known.get(name)
+            && (known - at).abs() <= 2
+        {
+            return *due;
+        }
+        let left = (at - server_ms).max(0).saturating_add(GRAIN_MS - 1) / GRAIN_MS * GRAIN_MS;
+        let due = now_ms + left;
+        self.known.insert(name.to_owned(), (at, due));
+        due
+    }
+
+    /// Lets time pass until this moment: what is due goes, what is not comes closer.
+    pub async fn pass(&mut self, keys: &[Key], until_ms: i64) -> Result<(), Trouble> {
+        let aged: Vec<(&Key, i64)> = keys.iter().filter_map(|k| Some((k, k.due_ms?))).collect();
+        if aged.is_empty() {
+            return Ok(());
+        }
+        let count = aged.len().to_string();
+        let left: Vec<String> = aged.iter().map(|(_, due)| (due - until_ms).max(0).to_string()).collect();
+        let mut args = vec!["EVAL", AGE, &count];
+        args.extend(aged.iter().map(|(key, _)| key.name.as_str()));
+        args.extend(left.iter().map(String::as_str));
+        let told = list(self.ask(&args).await?)?;
+        for ((key, due), at) in aged.iter().zip(&told) {
+            if *due > until_ms {
+                self.known.insert(key.name.clone(), (number(Some(at))?, *due));
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn ask(upstream: &mut Upstream, args: &[&str]) -> Result<(Frame, Vec<u8>), Trouble> {
+    let mut raw = Vec::new();
+    encode_command(args, &mut raw);
+    upstream.exchange(&raw).await.map_err(|e| lost(format!("the server does not answer: {e}")))
+}
+
+fn lost(what: impl Into<String>) -> Trouble {
+    Trouble::Lost(what.into())
+}
+
+fn list(frame: Frame) -> Result<Vec<Frame>, Trouble> {
+    match frame {
+        Frame::Array(items) => Ok(items),
+        other => Err(lost(format!("the server's keys cannot be listed: {}", text(&other)))),
+    }
+}
+
+fn number(frame: Option<&Frame>) -> Result<i64, Trouble> {
+    let told = frame.map(text).unwrap_or_default();
+    told.parse().map_err(|_| lost(format!("'{told}' instead of a moment")))
+}
+
+/// A frame as people read it.
+pub fn text(frame: &Frame) -> String {
+    match frame {
+        Frame::Bulk(b) | Frame::Simple(b) => String::from_utf8_lossy(b).into_owned(),
+        Frame::Error(e) => format!("(error) {}", String::from_utf8_lossy(e)),
+        Frame::Int(n) => n.to_string(),
+        Frame::Nil(_) => "(nil)".to_owned(),
+        Frame::Array(items) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(", ")),
+        other => format!("{other:?}"),
+    }
+}
