@@ -1,14 +1,12 @@
 //! The flags that every scenario and `run` share.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, Command, FromArgMatches, ValueEnum};
+use clap::{Args, Command, FromArgMatches};
 
+pub use super::ground::{GroundFlags, StdoutFormat, Volume};
 use crate::model::scenario::LimiterRef;
-use crate::model::units::{self, Limit, Seed, Window};
-use crate::ports::backend::BackendOptions;
+use crate::model::units::{Limit, Window};
 use crate::runner::plan::Overrides;
 
 #[derive(Debug, Clone, Args)]
@@ -42,7 +40,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Experiment")]
     rounds: Option<NonZeroU32>,
     /// What counts as already used when a round begins
-    #[arg(long, value_name = "N", value_parser = whole, help_heading = "Experiment")]
+    #[arg(long, value_name = "N", value_parser = super::ground::whole, help_heading = "Experiment")]
     preset: Option<u64>,
     /// Connect on the first call of a round instead of before it
     #[arg(long, help_heading = "Experiment")]
@@ -50,73 +48,16 @@ pub struct RunFlags {
     /// Judge every verdict by itself, whatever the scenario expects
     #[arg(long, help_heading = "Experiment")]
     strict: bool,
-    /// Seed of every random choice; a random one if not given
-    #[arg(long, value_name = "N", value_parser = whole, help_heading = "Experiment")]
-    seed: Option<u64>,
-
-    /// Where the servers run: auto takes a Docker engine if one answers, else local servers
-    #[arg(long, env = "RL_LAB_BACKEND", default_value = "auto", value_parser = clap::builder::PossibleValuesParser::new(crate::backends::NAMES), help_heading = "Servers")]
-    backend: String,
-    /// Image of the docker backend
-    #[arg(long, env = "RL_LAB_IMAGE", value_name = "NAME[:TAG]", help_heading = "Servers")]
-    image: Option<String>,
-    /// Server binary of the local backend
-    #[arg(long, env = "RL_LAB_REDIS_SERVER", value_name = "PATH", help_heading = "Servers")]
-    redis_server: Option<PathBuf>,
-    /// How long a server may take to answer its first PING
-    #[arg(long, value_name = "SPAN", value_parser = span, help_heading = "Servers")]
-    start_timeout: Option<Duration>,
-
-    /// Folder for the results; each run gets a folder of its own in it
-    #[arg(
-        short,
-        long,
-        env = "RL_LAB_OUT",
-        default_value = "out",
-        value_name = "FOLDER",
-        help_heading = "Output"
-    )]
-    out: PathBuf,
-    /// What is printed on stdout
-    #[arg(short, long, default_value = "table", value_name = "FORMAT", help_heading = "Output")]
-    format: StdoutFormat,
-    /// Print what would be run, and start nothing
-    #[arg(long, help_heading = "Output")]
-    dry_run: bool,
-    /// Say less on stderr
-    #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
-    quiet: bool,
-    /// Say more on stderr
-    #[arg(short, long, help_heading = "Output")]
-    verbose: bool,
+    #[command(flatten)]
+    ground: GroundFlags,
 }
 
-/// The formats that stdout offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StdoutFormat {
-    Table,
-    Json,
-    Markdown,
-    Csv,
-}
+impl std::ops::Deref for RunFlags {
+    type Target = GroundFlags;
 
-impl StdoutFormat {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Json => "json",
-            Self::Markdown => "markdown",
-            Self::Csv => "csv",
-        }
+    fn deref(&self) -> &GroundFlags {
+        &self.ground
     }
-}
-
-/// How much goes to stderr.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Volume {
-    Quiet,
-    Normal,
-    Verbose,
 }
 
 /// Adds the flags to a command.
@@ -145,54 +86,6 @@ impl RunFlags {
             strict: self.strict,
         })
     }
-
-    /// The seed asked for, or this one.
-    pub fn seed_or(&self, own: Seed) -> Seed {
-        self.seed.map_or(own, Seed)
-    }
-
-    /// The seed asked for, or one that differs from run to run: 32 bits, easy to type again.
-    #[expect(clippy::disallowed_methods, reason = "a seed that differs from run to run")]
-    pub fn seed(&self) -> Seed {
-        let now = || {
-            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            let nanos = since.map_or(0, |d| u64::from(d.subsec_nanos()) ^ d.as_secs());
-            nanos.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
-        };
-        Seed(self.seed.unwrap_or_else(now))
-    }
-
-    pub fn options(&self) -> BackendOptions {
-        BackendOptions {
-            image: self.image.clone(),
-            redis_server: self.redis_server.clone(),
-            start_timeout: self.start_timeout,
-        }
-    }
-
-    pub fn backend(&self) -> &str {
-        &self.backend
-    }
-
-    pub fn out(&self) -> &PathBuf {
-        &self.out
-    }
-
-    pub fn format(&self) -> StdoutFormat {
-        self.format
-    }
-
-    pub fn dry_run(&self) -> bool {
-        self.dry_run
-    }
-
-    pub fn volume(&self) -> Volume {
-        match (self.quiet, self.verbose) {
-            (true, _) => Volume::Quiet,
-            (_, true) => Volume::Verbose,
-            _ => Volume::Normal,
-        }
-    }
 }
 
 /// A whole number from 1.
@@ -200,18 +93,8 @@ fn count(text: &str) -> Result<NonZeroU32, String> {
     text.trim().parse().map_err(|_| format!("a whole number from 1 to {}, not '{text}'", u32::MAX))
 }
 
-/// A whole number from 0.
-fn whole(text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("a whole number, not '{text}'"))
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    let ms = units::parse_millis(text, "a span").map_err(|e| e.to_string())?;
-    Ok(Duration::from_millis(ms))
-}
-
 /// Splits `a,b:x=1,y=2,c`: a piece of the form `y=2` still belongs to the limiter before it.
-fn limiters(given: &[String]) -> Result<Vec<LimiterRef>, String> {
+pub fn limiters(given: &[String]) -> Result<Vec<LimiterRef>, String> {
     let mut texts: Vec<String> = Vec::new();
     for piece in given.iter().flat_map(|g| g.split(',')).map(str::trim).filter(|p| !p.is_empty()) {
         match texts.last_mut() {
@@ -223,7 +106,7 @@ fn limiters(given: &[String]) -> Result<Vec<LimiterRef>, String> {
         }
     }
     if texts.is_empty() && !given.is_empty() {
-        return Err("--limiters names no limiter; `rl-lab list limiters` lists them".to_owned());
+        return Err("no limiter is named; `rl-lab list limiters` lists them".to_owned());
     }
     texts.iter().map(|t| t.parse()).collect()
 }

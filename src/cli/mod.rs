@@ -4,8 +4,10 @@ mod analyze;
 mod args;
 mod completions;
 mod doctor;
+mod explore;
 mod flags;
 mod gc;
+mod ground;
 mod linearizable;
 mod list;
 mod matrix;
@@ -86,6 +88,8 @@ fn dispatch(matches: &ArgMatches) -> Answer {
     match matches.subcommand() {
         Some(("run", m)) => run::files(m),
         Some(("matrix", m)) => matrix::main(m),
+        Some(("explore", m)) => explore::main(m),
+        Some(("replay", m)) => explore::replay(m),
         Some(("list", m)) => list::main(m),
         Some(("doctor", m)) => doctor::main(m),
         Some(("gc", m)) => gc::main(m),
@@ -135,6 +139,8 @@ fn command() -> Result<Command, String> {
     Ok(command
         .subcommand(flags::run_flags(run))
         .subcommand(matrix::command().after_help(EXIT_CODES))
+        .subcommand(explore::command().after_help(EXIT_CODES))
+        .subcommand(explore::replay_command().after_help(EXIT_CODES))
         .subcommand(list::command())
         .subcommand(doctor::command())
         .subcommand(gc::command())

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use clap::ArgMatches;
 use futures_util::FutureExt;
 
-use super::flags::{RunFlags, StdoutFormat, Volume};
+use super::flags::{GroundFlags, RunFlags, StdoutFormat, Volume};
 use super::progress::Stderr;
 use super::refusal::{Refusal, command_line};
 use super::{Answer, output, signals};
@@ -14,6 +14,7 @@ use crate::model::report::{self, Report};
 use crate::model::units::Seed;
 use crate::runner::execute::{self, Request};
 use crate::runner::exit::Exit;
+use crate::runner::explore::run::Exploration;
 use crate::runner::plan::{self, Plan};
 use crate::runner::record::Stop;
 use crate::runner::scenarios::{self, Named};
@@ -41,6 +42,19 @@ pub fn plans_of(flags: &RunFlags, seed: Seed, plans: Vec<Plan>, columns: Option<
     if flags.dry_run() {
         return dry_run(flags, seed, &plans);
     }
+    go(flags, seed, Work { plans, columns, exploration: None })
+}
+
+/// What a run is to do.
+#[derive(Default)]
+pub struct Work {
+    pub plans: Vec<Plan>,
+    pub columns: Option<Vec<Column>>,
+    pub exploration: Option<Exploration>,
+}
+
+/// Does it, and prints what it came to.
+pub fn go(flags: &GroundFlags, seed: Seed, work: Work) -> Answer {
     if flags.volume() != Volume::Quiet {
         output::tell(&format!("seed: {seed}"));
     }
@@ -49,7 +63,7 @@ pub fn plans_of(flags: &RunFlags, seed: Seed, plans: Vec<Plan>, columns: Option<
         .enable_all()
         .build()
         .map_err(|e| Refusal::environment(format!("cannot start the runtime: {e}")))?;
-    let report = runtime.block_on(live(flags, seed, plans, columns))?;
+    let report = runtime.block_on(live(flags, seed, work))?;
     if let Some(error) = &report.error {
         output::tell(&format!("rl-lab: {error}"));
     }
@@ -66,17 +80,13 @@ fn plans(
     load()?.into_iter().map(|named| plan::plan(named, &overrides, seed)).collect()
 }
 
-async fn live(
-    flags: &RunFlags,
-    seed: Seed,
-    plans: Vec<Plan>,
-    columns: Option<Vec<Column>>,
-) -> Result<Report, Refusal> {
+async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Refusal> {
     let stop = Stop::default();
     signals::listen(&stop).map_err(|e| Refusal::environment(format!("cannot listen for signals: {e}")))?;
     let request = Request {
-        plans,
-        columns,
+        plans: work.plans,
+        exploration: work.exploration,
+        columns: work.columns,
         seed,
         command: command_line(Some(seed)),
         backend: flags.backend().to_owned(),

@@ -28,7 +28,8 @@ mod tests {
 
     #[test]
     fn the_smallest_comes_first_and_what_was_asked_for_last() {
-        let budget = Budget { clients: 3, requests: 2, crashes: 1, ticks: 1, losses: 0, flushes: 0 };
+        let budget =
+            Budget { clients: 3, requests: 2, crashes: 1, ticks: 1, losses: 0, flushes: 0, pauses: 0 };
         let levels = levels(budget);
         assert_eq!(levels.first().unwrap().in_words(), "1 client, 1 call each");
         assert_eq!(levels.last(), Some(&budget));
@@ -39,7 +40,8 @@ mod tests {
 
     #[test]
     fn nothing_is_searched_twice() {
-        let budget = Budget { clients: 2, requests: 1, crashes: 0, ticks: 0, losses: 0, flushes: 0 };
+        let budget =
+            Budget { clients: 2, requests: 1, crashes: 0, ticks: 0, losses: 0, flushes: 0, pauses: 0 };
         assert_eq!(levels(budget).len(), 2);
     }
 }

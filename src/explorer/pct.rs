@@ -73,7 +73,7 @@ fn one(
     world.reset()?;
     // Faults and the passing of time have a priority each as well: they are threads of their own.
     let mut priority: Vec<u32> =
-        random.shuffled(u32::from(clients) + 5).into_iter().map(|p| p + DEPTH).collect();
+        random.shuffled(u32::from(clients) + 6).into_iter().map(|p| p + DEPTH).collect();
     let mut below = |n: usize| usize::try_from(random.below(n as u64)).unwrap_or(0);
     let mut changes: Vec<usize> = (1..DEPTH).map(|_| below(longest)).collect();
     changes.sort_unstable();
@@ -96,12 +96,13 @@ fn one(
 fn thread(step: Step, clients: u8) -> usize {
     let clients = usize::from(clients);
     match step {
-        Step::Go(c) | Step::Begin(c) => usize::from(c),
+        Step::Go(c) => usize::from(c),
         Step::DieBefore(_) => clients,
         Step::DieAfter(_) => clients + 1,
         Step::LoseReply(_) => clients + 2,
         Step::Tick => clients + 3,
         Step::Flush => clients + 4,
+        Step::Begin(_) => clients + 5,
     }
 }
 

@@ -125,15 +125,19 @@ fn item(entry: &Entry<'_>) -> String {
 fn table(scenario: &ScenarioSummary, cells: &[&CellReport], labels: &[String]) -> String {
     let checks = words::checks(cells);
     let figures = scenario.figures.iter().map(|f| f.head());
-    let heads = ["limiter", words::admitted_head(cells)].into_iter().chain(figures);
+    let counted = words::counts_calls(cells);
+    let admitted = counted.then(|| words::admitted_head(cells));
+    let heads = ["limiter"].into_iter().chain(admitted).chain(figures);
     let heads = heads.chain(["limit", "promise"]).map(str::to_owned);
     let mut rows = vec![row(heads.chain(checks.iter().map(|c| code(c))))];
-    let rules = ["---", "---"].into_iter().chain(scenario.figures.iter().map(|_| "---:"));
+    let rules = ["---"].into_iter().chain(counted.then_some("---"));
+    let rules = rules.chain(scenario.figures.iter().map(|_| "---:"));
     rows.push(row(rules.chain(["---:", "---"]).chain(checks.iter().map(|_| "---"))));
     for (cell, label) in cells.iter().zip(labels) {
         let scope = if words::scope(cell).is_empty() { "global" } else { words::scope(cell) };
         let measured = scenario.figures.iter().map(|f| words::figure(cell, *f));
-        let figures = [code(label), words::admitted(&cell.rounds)].into_iter().chain(measured);
+        let admitted = counted.then(|| words::admitted(&cell.rounds));
+        let figures = [code(label)].into_iter().chain(admitted).chain(measured);
         let figures = figures.chain([words::room(cell) + &words::at_once(cell), scope.to_owned()]);
         let verdicts =
             checks.iter().map(|name| words::check(cell, name).map(|c| c.label()).unwrap_or_default());

@@ -51,6 +51,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
         rounds: rounds(admitted),
         checks: Vec::new(),
         figures: Default::default(),
+        search: None,
         honesty: CellHonesty { generator_cpu: 0.61, overlap: 200, ..CellHonesty::default() },
         errors: BTreeMap::new(),
     }

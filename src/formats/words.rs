@@ -61,6 +61,11 @@ pub fn because(check: &CheckReport) -> &str {
     first.as_deref().or(second.as_deref()).unwrap_or("no reason recorded")
 }
 
+/// Whether calls were counted; schedules that were searched have no rounds.
+pub fn counts_calls(cells: &[&CellReport]) -> bool {
+    cells.iter().any(|c| c.search.is_none())
+}
+
 /// The head of the column that [`admitted`] fills.
 pub fn admitted_head(cells: &[&CellReport]) -> &'static str {
     if cells.iter().any(|c| c.rounds.len() > ROUNDS_IN_FULL) {

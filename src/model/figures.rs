@@ -27,6 +27,8 @@ pub enum Figure {
     FirstRefused,
     MostInWindow,
     Undecided,
+    States,
+    Schedules,
 }
 
 /// The figures of one cell, as far as its record tells them.
@@ -51,7 +53,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -64,6 +66,8 @@ impl Figure {
         Self::FirstRefused,
         Self::MostInWindow,
         Self::Undecided,
+        Self::States,
+        Self::Schedules,
     ];
 
     /// As scenario files and `results.json` name it.
@@ -81,6 +85,8 @@ impl Figure {
             Self::FirstRefused => "first-refused",
             Self::MostInWindow => "most-in-window",
             Self::Undecided => "undecided",
+            Self::States => "states",
+            Self::Schedules => "schedules",
         }
     }
 
@@ -99,6 +105,8 @@ impl Figure {
             Self::FirstRefused => "first refused call",
             Self::MostInWindow => "most admitted in one window",
             Self::Undecided => "calls without a decision",
+            Self::States => "states",
+            Self::Schedules => "schedules",
         }
     }
 
@@ -119,6 +127,8 @@ impl Figure {
             Self::FirstRefused => "which call of a round, from 1, was the first to be refused",
             Self::MostInWindow => "the most that one identity got in any span of one window's length",
             Self::Undecided => "calls that failed, or whose outcome nobody knows",
+            Self::States => "different states that a search saw, clients renamed (explore)",
+            Self::Schedules => "schedules that a search ran to their end (explore)",
         }
     }
 

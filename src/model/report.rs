@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::contract::Contract;
 use super::figures::{Chart, Figure, Figures};
 use super::matrix::Matrix;
+use super::schedule::{Budget, Schedule};
 use super::units::{Limit, Seed};
 use super::verdict::{Standing, Verdict};
 
@@ -132,9 +133,61 @@ pub struct CellReport {
     #[serde(default)]
     pub figures: Figures,
     pub honesty: CellHonesty,
+    /// What was gone through, where schedules were searched instead of load being driven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchReport>,
     /// Error texts with how often each came up.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
+}
+
+/// A search through schedules.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchReport {
+    pub budget: Budget,
+    /// Whether everything within the budget was tried.
+    pub complete: bool,
+    /// Whether a state that was seen before ended a branch.
+    pub reduced: bool,
+    pub levels: Vec<LevelReport>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleReport>,
+    pub counterexamples: Vec<CounterexampleReport>,
+}
+
+/// One level of it: small budgets come first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelReport {
+    pub budget: Budget,
+    pub complete: bool,
+    pub schedules: u64,
+    pub states: u64,
+    pub pruned: u64,
+    pub steps: u64,
+    /// Different states at which schedules ended.
+    pub endings: u64,
+}
+
+/// Random schedules, where the search did not come to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleReport {
+    pub schedules: u64,
+    /// Most steps of any of them.
+    pub longest: usize,
+    /// A bug of this depth would have been missed with at most this probability.
+    pub depth: u32,
+    pub missed_at_most: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterexampleReport {
+    pub check: String,
+    pub schedule: Schedule,
+    /// How many of three replays went exactly the same way.
+    pub confirmed: u32,
+    /// Its file in the run's folder; absent where that could not be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// Ops of one round by outcome. `offered` is the sum of the other four.

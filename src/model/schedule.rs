@@ -2,7 +2,7 @@
 //! the way. A schedule prints as one line of words and is read back from it.
 //!
 //! Clients are called `a`, `b`, `c`, …: `a` lets the next command of client a through and hands it the
-//! reply; `a.` lets it begin its call and holds it before its first command; `a-` kills it before the
+//! reply; `a.` lets it begin its call, read its clock, and holds it before its first command; `a-` kills it before the
 //! command reaches the store, `a+` after the store applied it and before the reply comes back; `a~` loses
 //! the reply and the connection, and the client lives on. `tick` lets time pass until the next key has
 //! expired; `flush` makes the server forget its scripts.
@@ -47,7 +47,7 @@ impl Step {
 
     /// Whether it takes something out of a budget.
     pub fn is_fault(self) -> bool {
-        !matches!(self, Self::Go(_) | Self::Begin(_))
+        !matches!(self, Self::Go(_))
     }
 
     /// The same step of another client.
@@ -187,6 +187,9 @@ pub struct Budget {
     pub losses: u8,
     /// Times the server may forget its scripts.
     pub flushes: u8,
+    /// Clients that may be held between reading their clock and sending their first command.
+    #[serde(default)]
+    pub pauses: u8,
 }
 
 impl Budget {
@@ -202,6 +205,7 @@ impl Budget {
             (self.ticks, "tick", "ticks"),
             (self.losses, "lost reply", "lost replies"),
             (self.flushes, "script flush", "script flushes"),
+            (self.pauses, "pause before a first command", "pauses before first commands"),
         ] {
             if n > 0 {
                 words.push(format!("≤ {}", count(n, one, many)));
@@ -211,12 +215,13 @@ impl Budget {
     }
 
     pub fn faults(&self) -> u32 {
-        u32::from(self.crashes) + u32::from(self.ticks) + u32::from(self.losses) + u32::from(self.flushes)
+        let all = [self.crashes, self.ticks, self.losses, self.flushes, self.pauses];
+        all.into_iter().map(u32::from).sum()
     }
 
     #[must_use]
     pub fn without_faults(self) -> Self {
-        Self { crashes: 0, ticks: 0, losses: 0, flushes: 0, ..self }
+        Self { crashes: 0, ticks: 0, losses: 0, flushes: 0, pauses: 0, ..self }
     }
 
     #[must_use]
@@ -234,7 +239,7 @@ mod tests {
         let text = "a b. a+ tick b~ flush b c-";
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(schedule.to_string(), text);
-        assert_eq!(schedule.size(), (5, 8, 4));
+        assert_eq!(schedule.size(), (6, 8, 4));
         let error = "a ab".parse::<Schedule>().unwrap_err();
         assert!(error.contains("'ab' is no step"), "{error}");
         assert!("A".parse::<Step>().is_err() && "".parse::<Step>().is_err());
@@ -248,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_budget_names_only_what_it_allows() {
-        let budget = Budget { clients: 3, requests: 1, crashes: 1, ticks: 0, losses: 2, flushes: 0 };
+        let budget =
+            Budget { clients: 3, requests: 1, crashes: 1, ticks: 0, losses: 2, flushes: 0, pauses: 0 };
         assert_eq!(budget.in_words(), "3 clients, 1 call each, ≤ 1 crash, ≤ 2 lost replies");
         assert_eq!((budget.faults(), budget.without_faults().faults()), (3, 0));
     }

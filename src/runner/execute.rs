@@ -12,11 +12,13 @@ use futures_util::FutureExt;
 
 use super::drive::{self, Drive};
 use super::exit::{self, Exit};
+use super::explore::run::{Exploration, Lent};
 use super::judge;
 use super::out::RunFolder;
 use super::plan::{CellPlan, Plan};
 use super::record::{Recorder, Stop};
 use crate::backends::{self, journal::Journal};
+use crate::explorer::Trouble;
 use crate::model::history::{self, CellHeader, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
 use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
@@ -31,6 +33,8 @@ use crate::topologies;
 /// A run as asked for.
 pub struct Request {
     pub plans: Vec<Plan>,
+    /// Search schedules instead of running plans.
+    pub exploration: Option<Exploration>,
     /// Put the verdicts into a matrix of these columns.
     pub columns: Option<Vec<Column>>,
     pub seed: Seed,
@@ -74,6 +78,9 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
     let run = run_id(request.seed);
     let started = started_now();
     let name = match request.plans.as_slice() {
+        _ if request.exploration.is_some() => {
+            request.exploration.as_ref().map_or("explore", Exploration::name).to_owned()
+        }
         _ if request.columns.is_some() => "matrix".to_owned(),
         [one] => one.name.clone(),
         many => format!("{}-scenarios", many.len()),
@@ -147,8 +154,10 @@ impl Run<'_> {
     /// What an interrupted run did not get to.
     fn interrupted(&self) -> String {
         let done = self.report.cells.len();
-        let planned = self.request.plans.iter().flat_map(|p| p.cells.iter().map(move |c| (p, c)));
-        let rest: Vec<String> = planned.skip(done).map(|(_, c)| c.label()).collect();
+        let planned = self.request.plans.iter().flat_map(|p| &p.cells).map(CellPlan::label);
+        let targets = self.request.exploration.iter().flat_map(|e| &e.targets);
+        let planned = planned.chain(targets.map(|t| t.limiter.to_string()));
+        let rest: Vec<String> = planned.skip(done).collect();
         match rest.as_slice() {
             [] => "interrupted; this is what was measured".to_owned(),
             rest => format!("interrupted; this is what was measured; not run: {}", rest.join(", ")),
@@ -185,7 +194,13 @@ impl Run<'_> {
         backend.describe(&mut self.report.honesty);
         let honesty = &mut self.report.honesty;
         honesty.cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let outcome = AssertUnwindSafe(self.scenarios(&*backend)).catch_unwind().await;
+        let work = async {
+            match &request.exploration {
+                Some(exploration) => self.explore(&*backend, exploration).await,
+                None => self.scenarios(&*backend).await,
+            }
+        };
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
         // Whatever happened, the servers go first; only then is the outcome looked at.
         let down = backend.shutdown().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Halt::Broken(panic_text(&*panic))));
@@ -209,6 +224,71 @@ impl Run<'_> {
             for server in &deployment.servers {
                 server.stop().await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Searches schedules, limiter by limiter, on as many servers as may search together.
+    async fn explore(&mut self, backend: &dyn Backend, exploration: &Exploration) -> Result<(), Halt> {
+        let kind = topologies::find("single").map_err(Halt::Broken)?;
+        let mut servers = Vec::new();
+        for number in 0..exploration.servers.max(1) {
+            let name = format!("e{number}");
+            let config = std::collections::BTreeMap::new();
+            let deployment = tokio::select! {
+                deployment = kind.deploy(backend, &name, &config) => deployment?,
+                () = self.request.stop.told() => return Err(Halt::Interrupted),
+            };
+            servers.push(deployment.primary);
+        }
+        let addresses: Vec<_> = servers.iter().map(|s| s.address()).collect();
+        let mut admin = drive::admin(addresses[0]).await.map_err(environment)?;
+        let server = drive::server_info(&mut admin).await.map_err(environment)?;
+        if let Some(folder) = &self.folder {
+            folder.announce();
+        }
+        backend.describe(&mut self.report.honesty);
+        self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
+        self.recorder.event(Event::Scenario(exploration.summary()));
+        self.report.scenarios.push(exploration.summary());
+        for (number, target) in (1..).zip(&exploration.targets) {
+            let of = exploration.targets.len();
+            self.progress.note(&format!("{} {} ({number} of {of})", exploration.name(), target.limiter));
+            let (progress, recorder, folder) = (self.progress, &self.recorder, &self.folder);
+            let stop = self.request.stop.clone();
+            let lent = Lent {
+                addresses: &addresses,
+                server: &server,
+                backend: backend.name(),
+                seed: self.request.seed,
+                now: &|| std::time::Duration::from_nanos(u64::try_from(recorder.now().0).unwrap_or(0)),
+                stopped: &|| stop.stopped(),
+                note: &|text| progress.note(text),
+                keep: &|name, content| match folder.as_ref()?.keep(name, content) {
+                    Ok(path) => Some(path),
+                    Err(error) => {
+                        progress.warn(&error);
+                        None
+                    }
+                },
+            };
+            let cell =
+                on_own_thread(|| exploration.run(target, &lent))?.map_err(|trouble| match trouble {
+                    Trouble::Lost(why) | Trouble::Stalled(why) | Trouble::Nondeterministic(why) => {
+                        Halt::Environment(why)
+                    }
+                })?;
+            self.report.cells.push(cell);
+            self.write();
+            if let Some(cell) = self.report.cells.last() {
+                self.progress.cell_done(cell);
+            }
+            if self.request.stop.stopped() {
+                return Err(Halt::Interrupted);
+            }
+        }
+        for server in &servers {
+            server.stop().await?;
         }
         Ok(())
     }
@@ -281,14 +361,18 @@ impl Run<'_> {
         self.report.cells.push(judged);
         let columns = self.request.columns.as_deref();
         self.report.matrix = columns.map(|c| Matrix::of(c, &self.report.cells));
+        self.write();
+        // Last, so that whoever is told cannot lose it.
+        if let Some(judged) = self.report.cells.last() {
+            self.progress.cell_done(judged);
+        }
+    }
+
+    fn write(&self) {
         if let Some(folder) = &self.folder
             && let Err(error) = folder.write(&self.report)
         {
             self.progress.warn(&error);
-        }
-        // Last, so that whoever is told cannot lose it.
-        if let Some(judged) = self.report.cells.last() {
-            self.progress.cell_done(judged);
         }
     }
 
@@ -320,6 +404,15 @@ impl Run<'_> {
         self.report.exit = exit.code();
         self.report.passed = exit == Exit::Ok;
     }
+}
+
+/// A search runs on threads and runtimes of its own, which cannot be begun inside another one's.
+fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Halt> {
+    tokio::task::block_in_place(|| {
+        std::thread::scope(|scope| {
+            scope.spawn(work).join().map_err(|panic| Halt::Broken(panic_text(&*panic)))
+        })
+    })
 }
 
 fn environment(error: anyhow::Error) -> Halt {

@@ -33,6 +33,7 @@ pub fn judge(cell: &Cell) -> CellReport {
         checks: header.checks.iter().map(|c| check(cell, c)).collect(),
         figures: figures::measure(cell),
         honesty: honesty(cell),
+        search: None,
         errors,
     }
 }

@@ -48,6 +48,13 @@ impl RunFolder {
         self.path.join("history.jsonl")
     }
 
+    /// Writes a file of the run's own. Answers with its path.
+    pub fn keep(&self, name: &str, content: &[u8]) -> Result<PathBuf, String> {
+        let path = self.path.join(name);
+        replace(&self.path, name, content).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        Ok(path)
+    }
+
     /// Writes every format's file. Called after each cell, so that what was measured is kept
     /// whatever happens next.
     pub fn write(&self, report: &Report) -> Result<(), String> {

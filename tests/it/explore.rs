@@ -14,7 +14,7 @@ use rl_lab::runner::explore::{Explored, Hunt, explore};
 use crate::ground::Ground;
 
 fn budget(clients: u8, crashes: u8, ticks: u8) -> Budget {
-    Budget { clients, requests: 1, crashes, ticks, losses: 0, flushes: 0 }
+    Budget { clients, requests: 1, crashes, ticks, losses: 0, flushes: 0, pauses: 0 }
 }
 
 fn subject(ground: &Ground, limiter: &str, limit: u64, reduce: bool) -> Subject {

@@ -233,6 +233,7 @@ async fn lab_that_panics() {
     let seed = Seed(1);
     let request = Request {
         plans: vec![plan::plan(scenarios::find("race").unwrap(), &Overrides::default(), seed).unwrap()],
+        exploration: None,
         columns: None,
         seed,
         command: Vec::new(),

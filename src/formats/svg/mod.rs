@@ -38,6 +38,10 @@ impl Format for Svg {
         false
     }
 
+    fn applies(&self, report: &Report) -> bool {
+        report.cells.is_empty() || report.cells.iter().any(|c| c.search.is_none())
+    }
+
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
         let panels: Vec<Panel<'_>> = report.scenarios.iter().map(|s| Panel::new(report, s)).collect();
         let width = panels.iter().map(Panel::width).max().unwrap_or(760);

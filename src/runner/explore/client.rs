@@ -66,6 +66,8 @@ pub struct Client {
     pub node: NodeId,
     pub at: At,
     pub held: VecDeque<Held>,
+    /// Some of what it sent together was applied already.
+    pub midway: bool,
     pub calls_left: u8,
     pub calls: Vec<CallSeen>,
     /// Everything it was told since the beginning, with what changes from run to run taken out.
@@ -88,6 +90,7 @@ impl Client {
             node,
             at: At::Idle,
             held: VecDeque::new(),
+            midway: false,
             calls_left: 0,
             calls: Vec::new(),
             told: Vec::new(),
@@ -126,6 +129,7 @@ impl Client {
             call.abort();
         }
         self.held.clear();
+        self.midway = false;
         let lines = std::mem::take(&mut self.lines);
         lines.into_values().filter_map(|mut line| line.upstream.take()).collect()
     }

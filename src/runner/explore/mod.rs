@@ -1,9 +1,11 @@
 //! Explores a limiter: every schedule within a budget, small budgets first, on a real server.
 
 pub mod client;
+pub mod file;
 pub mod keyspace;
 pub mod line;
 pub mod print;
+pub mod run;
 pub mod story;
 pub mod world;
 

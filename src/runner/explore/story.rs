@@ -53,6 +53,21 @@ fn between(
             }
         }
     }
+    for i in 1..steps.len() {
+        if steps[i - 1].client() == steps[i].client() {
+            continue;
+        }
+        let mut swapped = steps.clone();
+        swapped.swap(i - 1, i);
+        let (_, ending) = follow_patiently(world, &swapped)?;
+        if !ending.broken.iter().any(|b| b.check == check) {
+            return Ok(Some(format!(
+                "{} before {}; the other way round it holds",
+                come(said, i - 1..i),
+                whose(said, i)
+            )));
+        }
+    }
     let death = steps.iter().enumerate().find(|(_, s)| matches!(s, Step::DieBefore(_) | Step::DieAfter(_)));
     Ok(death.map(|(i, step)| {
         let client = step.client().map_or('?', letter);
@@ -109,6 +124,13 @@ fn come(said: &[Said], steps: std::ops::Range<usize>) -> String {
             format!("{} of {} {verb}", names.join(" and "), letter(*client))
         }
         _ => format!("\"{}\" comes", names.join(", ")),
+    }
+}
+
+fn whose(said: &[Said], at: usize) -> String {
+    match said.get(at).and_then(|s| s.step.client()) {
+        Some(client) => format!("{} of {}", command(said, at), letter(client)),
+        None => format!("\"{}\"", command(said, at)),
     }
 }
 
@@ -171,8 +193,21 @@ impl Story {
     }
 }
 
-fn sentence(said: &Said) -> String {
-    let mut text = said.args.join(" ");
+/// A command on one line: scripts by the start of their hash.
+pub fn brief(args: &[String]) -> String {
+    let name = args.first().map(|n| n.to_uppercase()).unwrap_or_default();
+    let word = |(i, arg): (usize, &String)| match i {
+        1 if name == "EVALSHA" => format!("{}…", arg.chars().take(7).collect::<String>()),
+        1 if name == "EVAL" => "<script>".to_owned(),
+        _ if arg.is_empty() => "\"\"".to_owned(),
+        _ => arg.clone(),
+    };
+    args.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// What a step did, on one line.
+pub fn sentence(said: &Said) -> String {
+    let mut text = brief(&said.args);
     if !said.what.is_empty() {
         if !text.is_empty() {
             text.push_str(": ");

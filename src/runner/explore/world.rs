@@ -81,6 +81,14 @@ struct Inner {
     sent_anything: bool,
 }
 
+/// What a client that came alone was granted.
+struct Drained {
+    drained: u64,
+    refused: bool,
+    again_ms: i64,
+    again: bool,
+}
+
 /// How long a client may take to send its next command or to end its call.
 const WATCHDOG: Duration = Duration::from_secs(5);
 
@@ -105,11 +113,12 @@ impl RedisWorld {
             settings: subject.settings.clone(),
             profile: subject.profile,
             address: subject.address,
-            key: "rl-lab:explore:k".to_owned(),
+            key: "rl:k".to_owned(),
             epoch_ms,
             now_ms: Arc::new(AtomicI64::new(0)),
         };
-        let budget = Budget { clients: 0, requests: 0, crashes: 0, ticks: 0, losses: 0, flushes: 0 };
+        let budget =
+            Budget { clients: 0, requests: 0, crashes: 0, ticks: 0, losses: 0, flushes: 0, pauses: 0 };
         let mut inner = runtime.block_on(async {
             let upstream = Upstream::connect(subject.address).await;
             let upstream = upstream.map_err(|e| {
@@ -153,9 +162,10 @@ impl RedisWorld {
         self.inner.sent_anything
     }
 
-    /// Whether a script of the limiter asks the server for the time: that clock cannot be held.
+    /// Whether a script of the limiter decides by the server's time: that clock cannot be held.
     pub fn reads_time_in_a_script(&self) -> bool {
-        self.inner.scripts.iter().any(|s| calls_time(s))
+        let by_server = self.inner.contract.clock == DecidingClock::Server;
+        by_server && self.inner.scripts.iter().any(|s| calls_time(s))
     }
 
     /// Whether the limiter asked for the time by a command and got the schedule's.
@@ -171,6 +181,11 @@ impl RedisWorld {
     /// What was taken down since the last reset.
     pub fn told(&mut self) -> Vec<Said> {
         self.inner.telling.take().unwrap_or_default()
+    }
+
+    /// Bodies of the scripts the limiter sends.
+    pub fn scripts(&self) -> &[String] {
+        &self.inner.scripts
     }
 
     /// How the calls of this schedule ended so far.
@@ -242,13 +257,15 @@ impl Inner {
     async fn warm_up(&mut self) -> Result<(), Trouble> {
         let burst = self.contract.bound.burst().unwrap_or(1);
         for _ in 0..burst.saturating_add(1).min(1000) {
+            let id = self.alone();
+            let asked = self.ask(id).await;
+            self.clients.clear();
             // A script that was not known yet is now.
-            match self.ask_alone().await {
+            match asked {
                 Ok(_) | Err(Trouble::Stalled(_)) => {}
                 Err(trouble) => return Err(trouble),
             }
         }
-        self.clients.clear();
         Ok(())
     }
 
@@ -304,16 +321,15 @@ impl Inner {
                         continue;
                     }
                     steps.push(Step::Go(id));
-                    if self.left.ticks > 0 && self.contract.clock == DecidingClock::App {
-                        steps.push(Step::Begin(id));
-                    }
+                    steps.extend((self.left.pauses > 0).then_some(Step::Begin(id)));
                     steps.extend(crash.then_some(Step::DieAfter(id)));
                     steps.extend(lose.then_some(Step::LoseReply(id)));
                 }
                 At::Calling => {
                     let command = matches!(c.held.front(), Some(Held::Command { .. }));
                     steps.push(Step::Go(id));
-                    steps.extend(crash.then_some(Step::DieBefore(id)));
+                    // What was sent together with a command that has arrived arrives as well.
+                    steps.extend((crash && !c.midway).then_some(Step::DieBefore(id)));
                     steps.extend((crash && command).then_some(Step::DieAfter(id)));
                     steps.extend((lose && command).then_some(Step::LoseReply(id)));
                 }
@@ -339,6 +355,7 @@ impl Inner {
                 ("the server forgets its scripts".to_owned(), String::new())
             }
             Step::Begin(c) => {
+                self.left.pauses -= 1;
                 self.begin(c).await?;
                 ("begins its call".to_owned(), String::new())
             }
@@ -379,6 +396,8 @@ impl Inner {
             None => (Vec::new(), "asks nobody".to_owned(), String::new()),
             Some(Held::Sleep { span, wake }) => {
                 let _ = wake.send(());
+                self.trace.extend_from_slice(b"woke;");
+                self.client(id).told.extend_from_slice(b"woke;");
                 self.settle_if_free(id).await?;
                 (Vec::new(), format!("works for {} ms", span.as_millis()), String::new())
             }
@@ -423,6 +442,11 @@ impl Inner {
             }
         }
         if dies {
+            while let Some(Held::Command { line, args: sent, raw }) = self.client(id).held.pop_front() {
+                self.apply(id, line, &sent, &raw).await?;
+                args.push(";".to_owned());
+                args.extend(shown(&sent));
+            }
             self.die(id);
         }
         let what = if dies { "dies before it hears" } else { "reply and connection are lost" };
@@ -453,7 +477,7 @@ impl Inner {
             self.exchange(id, line, raw).await?
         };
         if self.lost.get(&id).is_some_and(|l| l.iter().any(|c| c == raw)) && !only_reads(&name) {
-            let text = shown(args).join(" ");
+            let text = super::story::brief(&shown(args));
             self.twice.push(format!("for one call of {} the store applied `{text}` twice", letter(id)));
         }
         if let Some(upstream) = self.client(id).lines.get_mut(&line).and_then(|l| l.upstream.as_mut()) {
@@ -511,7 +535,9 @@ impl Inner {
     }
 
     async fn settle_if_free(&mut self, id: u8) -> Result<(), Trouble> {
-        if self.client(id).held.is_empty() { self.settle(id).await } else { Ok(()) }
+        let client = self.client(id);
+        client.midway = !client.held.is_empty();
+        if client.midway { Ok(()) } else { self.settle(id).await }
     }
 
     /// Lets the client run until it is held at its next command or its call has ended.
@@ -640,7 +666,8 @@ impl Inner {
     async fn state(&mut self) -> Result<Print, Trouble> {
         let keys = self.keys().await?;
         let clients: Vec<Vec<u8>> = self.clients.iter().map(|c| self.place(c)).collect();
-        let left = [self.left.crashes, self.left.ticks, self.left.losses, self.left.flushes];
+        let left = self.left;
+        let left = [left.crashes, left.ticks, left.losses, left.flushes, left.pauses];
         let rest = [&left[..], &[u8::from(self.flushed)], &self.now_ms.to_le_bytes()].concat();
         let rest = [rest, self.twice.join(";").into_bytes()].concat();
         Ok(print::canonical(&clients, &keys, self.now_ms, &rest))
@@ -684,27 +711,13 @@ impl Inner {
     /// Asks alone until refused, and once more when all must have been given back.
     async fn judge(&mut self, keys: &[Key]) -> Result<Vec<Broken>, Trouble> {
         let calls = self.calls();
-        let (now_ms, window_ms) = (self.now_ms, self.recipe.settings.window.millis());
-        let burst = self.contract.bound.burst().unwrap_or(1);
-        let (mut drained, mut refused) = (0, false);
-        while drained <= burst {
-            match self.ask_alone().await? {
-                Outcome::Admitted => drained += 1,
-                Outcome::Denied => {
-                    refused = true;
-                    break;
-                }
-                Outcome::Failed | Outcome::Unknown => break,
-            }
-        }
-        let back_ms = self.contract.gives_back_within_ns().unwrap_or(0) / 1_000_000;
-        let kept_ms = self.contract.key_ttl_at_most.map_or(window_ms, |w| w.millis());
-        let quiet = (2 * back_ms).max(i64::try_from(kept_ms).unwrap_or(i64::MAX)) + 1;
-        let again_ms = now_ms.saturating_add(quiet);
-        let left = self.keyspace.keys(now_ms).await?;
-        self.keyspace.pass(&left, again_ms).await?;
-        self.set_time(again_ms);
-        let again = self.ask_alone().await? == Outcome::Admitted;
+        let now_ms = self.now_ms;
+        let alone = self.alone();
+        let asked = self.drain(alone).await;
+        let mut client = self.clients.pop().expect("who comes alone came last");
+        let given_back = client.drop_all();
+        self.keep(given_back);
+        let Drained { drained, refused, again_ms, again } = asked?;
         let keys: Vec<KeySeen> = keys
             .iter()
             .map(|k| KeySeen {
@@ -729,17 +742,39 @@ impl Inner {
         Ok(broken.map(|(check, witness)| Broken { check, witness }).collect())
     }
 
-    /// A call by a client that nothing comes between.
-    async fn ask_alone(&mut self) -> Result<Outcome, Trouble> {
+    async fn drain(&mut self, alone: u8) -> Result<Drained, Trouble> {
+        let (now_ms, window_ms) = (self.now_ms, self.recipe.settings.window.millis());
+        let burst = self.contract.bound.burst().unwrap_or(1);
+        let (mut drained, mut refused) = (0, false);
+        while drained <= burst && !refused {
+            match self.ask(alone).await? {
+                Outcome::Admitted => drained += 1,
+                Outcome::Denied => refused = true,
+                Outcome::Failed | Outcome::Unknown => break,
+            }
+        }
+        let back_ms = self.contract.gives_back_within_ns().unwrap_or(0) / 1_000_000;
+        let kept_ms = self.contract.key_ttl_at_most.map_or(window_ms, |w| w.millis());
+        let quiet = (2 * back_ms).max(i64::try_from(kept_ms).unwrap_or(i64::MAX)) + 1;
+        let again_ms = now_ms.saturating_add(quiet);
+        let left = self.keyspace.keys(now_ms).await?;
+        self.keyspace.pass(&left, again_ms).await?;
+        self.set_time(again_ms);
+        let again = self.ask(alone).await? == Outcome::Admitted;
+        Ok(Drained { drained, refused, again_ms, again })
+    }
+
+    /// A client that comes when nobody else is there. It stays the same client for all it asks.
+    fn alone(&mut self) -> u8 {
         let id = u8::try_from(self.clients.len()).unwrap_or(MOST_CLIENTS);
         let node = NodeId(FIRST_NODE + u16::from(MOST_CLIENTS));
         self.clients.push(Client::new(id, node, &self.recipe));
-        let answer = self.to_its_end(id).await;
-        let mut client = self.clients.pop().expect("it was just put there");
-        let given_back = client.drop_all();
-        self.keep(given_back);
-        answer?;
-        Ok(client.calls.last().map_or(Outcome::Failed, |c| c.outcome))
+        id
+    }
+
+    async fn ask(&mut self, id: u8) -> Result<Outcome, Trouble> {
+        self.to_its_end(id).await?;
+        Ok(self.client(id).calls.last().map_or(Outcome::Failed, |c| c.outcome))
     }
 
     async fn to_its_end(&mut self, id: u8) -> Result<(), Trouble> {
@@ -810,23 +845,12 @@ fn ended(c: &Client, out: &mut Vec<u8>) {
 
 fn held_in_words(held: &Held) -> String {
     match held {
-        Held::Command { args, .. } => shown(args).join(" "),
+        Held::Command { args, .. } => super::story::brief(&shown(args)),
         Held::Sleep { span, .. } => format!("its {} ms of work are over", span.as_millis()),
     }
 }
 
-/// Arguments for people: scripts by the start of their hash, nodes by the letters of their clients.
+/// Arguments as text, nodes by the letters of their clients.
 fn shown(args: &[Vec<u8>]) -> Vec<String> {
-    let name = name_of(args);
-    let scripted = matches!(name.as_str(), "EVAL" | "EVALSHA");
-    let word = |(i, arg): (usize, &Vec<u8>)| {
-        let text = String::from_utf8_lossy(arg).into_owned();
-        match i {
-            1 if name == "EVALSHA" => format!("{}…", text.chars().take(7).collect::<String>()),
-            1 if scripted => "<script>".to_owned(),
-            _ if text.is_empty() => "\"\"".to_owned(),
-            _ => print::with_letters(&text),
-        }
-    };
-    args.iter().enumerate().map(word).collect()
+    args.iter().map(|arg| print::with_letters(&String::from_utf8_lossy(arg))).collect()
 }

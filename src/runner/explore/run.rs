@@ -1,0 +1,389 @@
+//! A run that explores: limiter by limiter, with what was found kept as it is found.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::file::{Origin, ScheduleFile};
+use super::world::{RedisWorld, Subject};
+use super::{Counterexample, Explored, Hunt, Progress, REPLAYS, applicable, explore};
+use crate::clients::Profile;
+use crate::explorer::{Trouble, World, follow_patiently};
+use crate::model::figures::{Chart, Figure, Figures};
+use crate::model::report::{
+    CellHonesty, CellReport, CheckReport, CounterexampleReport, LevelReport, SampleReport, ScenarioSummary,
+    SearchReport, ServerInfo,
+};
+use crate::model::scenario::LimiterRef;
+use crate::model::schedule::Budget;
+use crate::model::units::{Limit, Seed, Window};
+use crate::model::verdict::{Finding, Standing, Verdict};
+use crate::ports::limiter::{Settings, Spec, Version};
+
+/// What is to be explored, or gone through again.
+pub struct Exploration {
+    pub targets: Vec<Target>,
+    pub limit: Limit,
+    pub window: Window,
+    pub budget: Budget,
+    /// Whether a state that was seen ends a branch.
+    pub reduce: bool,
+    /// For the full search of each limiter.
+    pub time: Duration,
+    /// Servers that search together.
+    pub servers: usize,
+    pub client: &'static Profile,
+    /// Where tests are written to, one for each counterexample.
+    pub export: Option<PathBuf>,
+    /// A schedule to run again instead, and how often.
+    pub replay: Option<(ScheduleFile, u32)>,
+}
+
+#[derive(Clone)]
+pub struct Target {
+    pub limiter: LimiterRef,
+    pub spec: &'static Spec,
+    pub settings: Settings,
+}
+
+/// What the run lends to each limiter's search.
+pub struct Lent<'a> {
+    pub addresses: &'a [std::net::SocketAddr],
+    pub server: &'a ServerInfo,
+    pub backend: &'a str,
+    pub seed: Seed,
+    /// Time since the run began.
+    pub now: &'a (dyn Fn() -> Duration + Sync),
+    pub stopped: &'a (dyn Fn() -> bool + Sync),
+    pub note: &'a (dyn Fn(&str) + Sync),
+    /// Keeps a file in the run's folder and answers with its path.
+    pub keep: &'a (dyn Fn(&str, &[u8]) -> Option<PathBuf> + Sync),
+}
+
+impl Exploration {
+    pub fn summary(&self) -> ScenarioSummary {
+        let searched = if self.reduce { "states that differ in names only are one" } else { "no reduction" };
+        let (title, shows, plan) = match &self.replay {
+            Some((file, times)) => (
+                "Replay: one schedule again",
+                "A saved schedule is run again, step by step, on a real server.",
+                format!("'{}', {times} times", file.schedule),
+            ),
+            None => (
+                "Explore: every order, crash and expiry within a budget",
+                "No luck: every schedule of the clients' commands is tried on a real server.",
+                format!(
+                    "{}; limit {} per {}; {searched}; {} servers",
+                    self.budget.in_words(),
+                    self.limit,
+                    self.window,
+                    self.servers
+                ),
+            ),
+        };
+        ScenarioSummary {
+            name: self.name().to_owned(),
+            title: title.to_owned(),
+            shows: shows.to_owned(),
+            as_written: false,
+            terms: "every verdict is judged by itself".to_owned(),
+            plan,
+            requires: None,
+            figures: if self.replay.is_some() { Vec::new() } else { vec![Figure::States, Figure::Schedules] },
+            chart: Chart::default(),
+        }
+    }
+
+    pub fn name(&self) -> &'static str {
+        if self.replay.is_some() { "replay" } else { "explore" }
+    }
+
+    /// Explores one limiter.
+    pub fn run(&self, target: &Target, lent: &Lent<'_>) -> Result<CellReport, Trouble> {
+        if let Some(why) = too_old(target, lent.server) {
+            return Ok(self.cell(
+                target,
+                lent,
+                self.findings(|_| Finding::not_applicable(why.clone())),
+                None,
+            ));
+        }
+        match &self.replay {
+            Some((file, times)) => self.again(target, lent, file, *times),
+            None => self.search(target, lent),
+        }
+    }
+
+    fn subject(&self, target: &Target, address: std::net::SocketAddr) -> Subject {
+        let settings = target.settings.clone();
+        Subject { spec: target.spec, settings, profile: self.client, address, reduce: self.reduce }
+    }
+
+    fn search(&self, target: &Target, lent: &Lent<'_>) -> Result<CellReport, Trouble> {
+        let subjects: Vec<Subject> = lent.addresses.iter().map(|a| self.subject(target, *a)).collect();
+        let began = (lent.now)();
+        let over = |time: Duration| (lent.stopped)() || (lent.now)().saturating_sub(began) >= time;
+        let kept: Mutex<Vec<(Counterexample, Option<PathBuf>)>> = Mutex::new(Vec::new());
+        let scripts = RedisWorld::new(&subjects[0])?.scripts().to_vec();
+        let progress = |progress: Progress<'_>| match progress {
+            Progress::Level { number, of, budget } if number > 1 => {
+                (lent.note)(&format!("  level {number} of {of}: {}", budget.in_words()));
+            }
+            Progress::Level { .. } => {}
+            Progress::Found(found) => {
+                (lent.note)(&format!("  {} breaks: {}", found.check, found.schedule));
+                let file = self.keep(found, target, &scripts, lent);
+                if let Ok(mut kept) = kept.lock() {
+                    kept.push((found.clone(), file));
+                }
+            }
+        };
+        let explored = explore(&Hunt {
+            subjects: subjects.clone(),
+            budget: self.budget,
+            seed: lent.seed,
+            spent: &|| over(self.time),
+            spent_altogether: &|| over(self.time + self.time / 4),
+            progress: &progress,
+        })?;
+        let kept = kept.into_inner().unwrap_or_default();
+        let files = |check: &str| kept.iter().find(|(c, _)| c.check == check).and_then(|(_, f)| f.clone());
+        let findings = self.findings(|check| finding(check, &explored, self.budget));
+        let report = self.searched(&explored, &files);
+        let mut cell = self.cell(target, lent, findings, Some(report));
+        for check in &mut cell.checks {
+            let file = files(&check.check).filter(|_| check.verdict == Verdict::Fail);
+            check.replay = file.map(|f| format!("rl-lab replay {}", quoted(&f.display().to_string())));
+        }
+        Ok(cell)
+    }
+
+    /// Writes a counterexample down, for reading, for running and, where asked for, as a test.
+    fn keep(
+        &self,
+        found: &Counterexample,
+        target: &Target,
+        scripts: &[String],
+        lent: &Lent<'_>,
+    ) -> Option<PathBuf> {
+        let origin = Origin {
+            limiter: &target.limiter,
+            limit: self.limit,
+            window: self.window,
+            client: self.client.name,
+            scripts,
+        };
+        let file = ScheduleFile::of(found, &origin);
+        let stem = file.stem();
+        if let Some(folder) = &self.export {
+            let written = std::fs::create_dir_all(folder)
+                .and_then(|()| std::fs::write(folder.join(format!("{stem}.sh")), file.to_shell()))
+                .and_then(|()| std::fs::write(folder.join(format!("{stem}.json")), file.to_json()));
+            if let Err(error) = written {
+                (lent.note)(&format!("  the test cannot be written to '{}': {error}", folder.display()));
+            }
+        }
+        let text = format!(
+            "{} at limit {} per {}\n{}: {}\n{}schedule: {}\n\n{}\n{}\n",
+            target.limiter,
+            self.limit,
+            self.window,
+            found.check,
+            found.witness,
+            found.story.between.as_ref().map(|b| format!("{b}\n")).unwrap_or_default(),
+            found.schedule,
+            found.story.side_by_side(),
+            found.story.outcomes
+        );
+        (lent.keep)(&format!("{stem}.txt"), text.as_bytes());
+        (lent.keep)(&format!("{stem}.json"), file.to_json().as_bytes())
+    }
+
+    fn again(
+        &self,
+        target: &Target,
+        lent: &Lent<'_>,
+        file: &ScheduleFile,
+        times: u32,
+    ) -> Result<CellReport, Trouble> {
+        let mut world = RedisWorld::new(&self.subject(target, lent.addresses[0]))?;
+        world.allow(file.budget);
+        let (mut alike, mut broke, mut last) = (0, 0, None);
+        let mut first = None;
+        for _ in 0..times.max(1) {
+            let (gone, ending) = follow_patiently(&mut world, &file.schedule.0)?;
+            let trace = world.trace();
+            alike += u32::from(*first.get_or_insert(trace) == trace && gone == file.schedule.0);
+            if let Some(broken) = ending.broken.into_iter().find(|b| b.check == file.check) {
+                broke += 1;
+                last = Some(broken.witness);
+            }
+        }
+        let story = super::story::tell(&mut world, &file.schedule, &file.check)?;
+        let transcript = story.lines().join("\n");
+        let finding = match (broke, last) {
+            (0, _) if alike == times => {
+                Finding::pass(format!("{times} of {times} replays alike, none breaks it"))
+            }
+            (_, Some(witness)) if broke == times && alike == times => {
+                Finding::fail(format!("{witness}\n{times} of {times} replays alike\n{transcript}"))
+            }
+            _ => Finding::unknown(format!(
+                "{alike} of {times} replays went the same way and {broke} broke it: the limiter is not what it \
+                 was when the schedule was saved, or not deterministic\n{transcript}"
+            )),
+        };
+        Ok(self.cell(target, lent, vec![(file.check.clone(), finding)], None))
+    }
+
+    fn findings(&self, of: impl Fn(&'static str) -> Finding) -> Vec<(String, Finding)> {
+        let finding = |(check, why): (&'static str, Option<&str>)| {
+            let finding = why.map_or_else(|| of(check), Finding::not_applicable);
+            (check.to_owned(), finding)
+        };
+        match &self.replay {
+            Some((file, _)) => {
+                let all = applicable(self.budget).into_iter().filter(|(c, _)| *c == file.check);
+                all.map(|(check, _)| (check.to_owned(), of(check))).collect()
+            }
+            None => applicable(self.budget).into_iter().map(finding).collect(),
+        }
+    }
+
+    fn searched(&self, explored: &Explored, file: &dyn Fn(&str) -> Option<PathBuf>) -> SearchReport {
+        SearchReport {
+            budget: self.budget,
+            complete: explored.complete(self.budget),
+            reduced: self.reduce,
+            levels: explored
+                .levels
+                .iter()
+                .map(|l| LevelReport {
+                    budget: l.budget,
+                    complete: l.searched.complete,
+                    schedules: l.searched.schedules,
+                    states: l.searched.states,
+                    pruned: l.searched.pruned,
+                    steps: l.searched.steps,
+                    endings: l.searched.endings.len() as u64,
+                })
+                .collect(),
+            sample: explored.sample.as_ref().map(|s| SampleReport {
+                schedules: s.schedules,
+                longest: s.longest,
+                depth: s.depth,
+                missed_at_most: s.missed_at_most,
+            }),
+            counterexamples: explored
+                .broken
+                .values()
+                .map(|c| CounterexampleReport {
+                    check: c.check.to_owned(),
+                    schedule: c.schedule.clone(),
+                    confirmed: c.confirmed,
+                    file: file(c.check).and_then(|f| Some(f.file_name()?.to_string_lossy().into_owned())),
+                })
+                .collect(),
+        }
+    }
+
+    fn cell(
+        &self,
+        target: &Target,
+        lent: &Lent<'_>,
+        findings: Vec<(String, Finding)>,
+        search: Option<SearchReport>,
+    ) -> CellReport {
+        let checks = findings.into_iter().map(|(check, finding)| {
+            let failed = finding.verdict == Verdict::Fail;
+            CheckReport {
+                check,
+                verdict: finding.verdict,
+                expected: None,
+                outcome: Standing::Judged,
+                witness: failed.then(|| finding.because.clone()),
+                why: (!failed).then_some(finding.because),
+                replay: None,
+            }
+        });
+        let mut figures = Figures::new();
+        if let Some(search) = &search {
+            let sum = |of: fn(&LevelReport) -> u64| search.levels.iter().map(of).sum::<u64>() as f64;
+            if search.reduced {
+                figures.insert(Figure::States, search.levels.last().map_or(0, |l| l.states) as f64);
+            }
+            figures.insert(Figure::Schedules, sum(|l| l.schedules));
+        }
+        CellReport {
+            scenario: self.name().to_owned(),
+            limiter: target.limiter.to_string(),
+            params: target.limiter.params.clone(),
+            variation: None,
+            policy: None,
+            client: self.client.name.to_owned(),
+            backend: lent.backend.to_owned(),
+            server: lent.server.version.clone(),
+            server_flavour: lent.server.flavour.clone(),
+            limit: self.limit,
+            contract: (target.spec.contract)(&target.settings),
+            rounds: Vec::new(),
+            checks: checks.collect(),
+            figures,
+            honesty: CellHonesty::default(),
+            search: Some(search.unwrap_or_else(|| self.searched(&Explored::default(), &|_| None))),
+            errors: Default::default(),
+        }
+    }
+}
+
+fn finding(check: &str, explored: &Explored, budget: Budget) -> Finding {
+    if let Some(why) = &explored.not_applicable {
+        return Finding::not_applicable(why.clone());
+    }
+    if let Some(found) = explored.broken.get(check) {
+        let story = &found.story;
+        let mut lines = vec![found.witness.clone()];
+        lines.extend(story.between.clone());
+        lines.push(format!("schedule '{}' ({})", found.schedule, found.budget.in_words()));
+        lines.extend(story.lines());
+        if found.confirmed < REPLAYS {
+            lines.push(format!("only {} of {REPLAYS} replays went the same way", found.confirmed));
+            return Finding::unknown(lines.join("\n"));
+        }
+        lines.push(format!("{REPLAYS} of {REPLAYS} replays went the same way"));
+        return Finding::fail(lines.join("\n"));
+    }
+    if explored.complete(budget) {
+        let last = explored.levels.last().map(|l| &l.searched);
+        let (states, schedules) = last.map_or((0, 0), |s| (s.states, s.schedules));
+        let seen = if states > 0 { format!("{states} states") } else { format!("{schedules} schedules") };
+        return Finding::pass(format!(
+            "certificate: {}: {seen}, complete; deterministic clients assumed",
+            budget.in_words()
+        ));
+    }
+    let why =
+        explored.inconclusive.clone().unwrap_or_else(|| "the search did not come to its end".to_owned());
+    let done = explored.levels.iter().rev().find(|l| l.searched.complete);
+    let done = done.map(|l| format!("; complete up to {}", l.budget.in_words())).unwrap_or_default();
+    let sampled = explored.sample.as_ref().map(|s| {
+        format!(
+            "; then {} random schedules of at most {} steps broke nothing: a bug of depth {} was missed with \
+             probability ≤ {:.2}",
+            s.schedules, s.longest, s.depth, s.missed_at_most
+        )
+    });
+    Finding::unknown(format!("{why}{done}{}", sampled.unwrap_or_default()))
+}
+
+fn too_old(target: &Target, server: &ServerInfo) -> Option<String> {
+    let (needed, why) = target.spec.needs_server?;
+    let found = Version::parse(&server.version)?;
+    (found < needed)
+        .then(|| format!("needs server {}.{}, this is {}: {why}", needed.0, needed.1, server.version))
+}
+
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
