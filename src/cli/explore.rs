@@ -48,9 +48,10 @@ struct ExploreFlags {
     /// Clients that may be held between reading their clock and sending their first command
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
     pauses: u8,
-    /// Requests a limiter may admit per window; a small one finds the same faults with fewer steps
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Search")]
-    limit: Limit,
+    /// Requests a limiter may admit per window, each searched by itself; small ones find the same faults
+    /// with fewer steps
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2", help_heading = "Search")]
+    limit: Vec<Limit>,
     /// Length of the window; it passes only with a tick
     #[arg(long, value_name = "SPAN", default_value = "60s", help_heading = "Search")]
     window: Window,
@@ -118,18 +119,17 @@ pub fn main(matches: &ArgMatches) -> Answer {
         pauses: flags.pauses,
     };
     // After a search that drains what is left, call by call.
-    if flags.limit.get() > 1000 {
+    if let Some(limit) = flags.limit.iter().find(|l| l.get() > 1000) {
         return Err(refuse(format!(
-            "--limit {}: every ending is judged by asking until refused; a limit of at most 1000 shows the same",
-            flags.limit
+            "--limit {limit}: every ending is judged by asking until refused; a limit of at most 1000 shows the same"
         )));
     }
     let named = flags::limiters(&flags.limiters).map_err(refuse)?;
-    let targets = named.iter().map(|l| target(l, flags.limit, flags.window)).collect::<Result<_, _>>();
+    let targets = named.iter().map(|l| target(l, &flags.limit, flags.window)).collect::<Result<_, _>>();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let exploration = Exploration {
         targets: targets.map_err(refuse)?,
-        limit: flags.limit,
+        limits: flags.limit.clone(),
         window: flags.window,
         budget,
         reduce: !flags.no_reduction,
@@ -152,8 +152,8 @@ pub fn replay(matches: &ArgMatches) -> Answer {
         return Err(refuse(format!("'{}': no search judges '{}'", flags.file.display(), file.check)));
     }
     let exploration = Exploration {
-        targets: vec![target(&limiter, file.limit, file.window).map_err(refuse)?],
-        limit: file.limit,
+        targets: vec![target(&limiter, &[file.limit], file.window).map_err(refuse)?],
+        limits: vec![file.limit],
         window: file.window,
         budget: file.budget,
         reduce: false,
@@ -195,9 +195,10 @@ fn go(ground: &GroundFlags, seed: Seed, exploration: Exploration) -> Answer {
     Ok(Exit::Ok)
 }
 
-fn target(wanted: &LimiterRef, limit: Limit, window: Window) -> Result<Target, String> {
+fn target(wanted: &LimiterRef, limits: &[Limit], window: Window) -> Result<Target, String> {
     let limiter = limiters::resolve(wanted)?;
     let spec = limiters::find(&limiter.name)?;
-    let settings = Settings::new(spec, limit, window, &limiter.params)?;
+    let settings = limits.iter().map(|limit| Settings::new(spec, *limit, window, &limiter.params));
+    let settings = settings.collect::<Result<_, _>>()?;
     Ok(Target { limiter, spec, settings })
 }

@@ -26,6 +26,11 @@ pub trait World: Send {
     /// What may happen next, always in the same order. Empty where everybody is done.
     fn enabled(&self) -> Vec<Step>;
 
+    /// As [`World::enabled`], and of steps that differ only in the name of the client one.
+    fn distinct(&self) -> Vec<Step> {
+        self.enabled()
+    }
+
     /// The steps that bring calls to an end which have begun; nothing else is worth doing once the
     /// rest of a schedule was cut away.
     fn open(&self) -> Vec<Step>;

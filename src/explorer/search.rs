@@ -175,7 +175,8 @@ impl Frontier {
                 }
                 marked = false;
             }
-            let mut enabled = world.enabled().into_iter();
+            let enabled = if options.reduce { world.distinct() } else { world.enabled() };
+            let mut enabled = enabled.into_iter();
             let Some(next) = enabled.next() else { break };
             let seen = Some(world.trace());
             {

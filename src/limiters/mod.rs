@@ -25,6 +25,7 @@ pub mod sliding_log_pipeline;
 pub mod sliding_log_time_argv;
 pub mod token_bucket_lua;
 pub mod token_bucket_read_write;
+pub mod token_reservation;
 pub mod two_key_bucket;
 pub mod watch_multi_bucket;
 
@@ -53,6 +54,7 @@ pub static ALL: &[&Spec] = &[
     &laravel::ATTEMPT,
     &atomic_throttle::SPEC,
     &in_memory::SPEC,
+    &token_reservation::SPEC,
     &multi_limit::SPEC,
     &cost_based::SPEC,
     &login_guard::SPEC,

@@ -158,6 +158,7 @@ pub struct SearchReport {
 /// One level of it: small budgets come first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelReport {
+    pub limit: Limit,
     pub budget: Budget,
     pub complete: bool,
     pub schedules: u64,
@@ -182,6 +183,7 @@ pub struct SampleReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterexampleReport {
     pub check: String,
+    pub limit: Limit,
     pub schedule: Schedule,
     /// How many of three replays went exactly the same way.
     pub confirmed: u32,

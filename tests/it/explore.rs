@@ -17,7 +17,7 @@ fn budget(clients: u8, crashes: u8, ticks: u8) -> Budget {
     Budget { clients, requests: 1, crashes, ticks, losses: 0, flushes: 0, pauses: 0 }
 }
 
-fn subject(ground: &Ground, limiter: &str, limit: u64, reduce: bool) -> Subject {
+fn subject(ground: &Ground, limiter: &str, limit: u64) -> Subject {
     let wanted: LimiterRef = limiter.parse().unwrap();
     let wanted = limiters::resolve(&wanted).unwrap();
     let spec = limiters::find(&wanted.name).unwrap();
@@ -25,13 +25,14 @@ fn subject(ground: &Ground, limiter: &str, limit: u64, reduce: bool) -> Subject 
     let (limit, window) = (Limit::new(limit).unwrap(), Window::from_millis(60_000).unwrap());
     let settings = Settings::new(spec, limit, window, &params).unwrap();
     let profile = clients::find(clients::DEFAULT).unwrap();
-    Subject { spec, settings, profile, address: ground.address, reduce }
+    Subject { spec, settings, profile, address: ground.address }
 }
 
-fn hunted(subject: Subject, budget: Budget) -> Explored {
+fn hunted(subject: Subject, budget: Budget, reduce: bool) -> Explored {
     let hunt = Hunt {
         subjects: vec![subject],
         budget,
+        reduce,
         seed: Seed(1),
         spent: &|| false,
         spent_altogether: &|| false,
@@ -54,7 +55,7 @@ async fn print_it() {
             let b = std::env::var("BUDGET").unwrap_or("2,0,0".to_owned());
             let b: Vec<u8> = b.split(',').map(|x| x.parse().unwrap()).collect();
             let reduce = std::env::var("FULL").is_err();
-            let explored = hunted(subject(ground, limiter, 1, reduce), budget(b[0], b[1], b[2]));
+            let explored = hunted(subject(ground, limiter, 1), budget(b[0], b[1], b[2]), reduce);
             println!(
                 "== {limiter} {:?} n/a {:?} inconclusive {:?} complete {}",
                 began.elapsed(),

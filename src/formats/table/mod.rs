@@ -73,14 +73,14 @@ fn rows(scenario: &ScenarioSummary, cells: &[&CellReport], labels: &[String]) ->
     let counted = words::counts_calls(cells);
     let admitted = counted.then(|| words::admitted_head(cells));
     let heads = ["limiter"].into_iter().chain(admitted).chain(figures);
-    let heads = heads.chain(["limit"]).chain(checks.iter().copied());
+    let heads = heads.chain(counted.then_some("limit")).chain(checks.iter().copied());
     let mut rows = vec![heads.map(|h| Text::new(h, Tone::Strong)).collect()];
     for (cell, label) in cells.iter().zip(labels) {
         let limit = format!("{}{} {}", words::room(cell), words::at_once(cell), words::scope(cell));
         let measured = scenario.figures.iter().map(|f| words::figure(cell, *f));
         let admitted = counted.then(|| words::admitted(&cell.rounds));
         let figures = [label.clone()].into_iter().chain(admitted).chain(measured);
-        let figures = figures.chain([limit.trim().to_owned()]);
+        let figures = figures.chain(counted.then(|| limit.trim().to_owned()));
         let mut row: Vec<Text> = figures.map(|text| Text::new(text, Tone::Plain)).collect();
         row.extend(checks.iter().map(|name| match words::check(cell, name) {
             Some(check) => Text::new(check.label(), Tone::of(Kind::of(check))),

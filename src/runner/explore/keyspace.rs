@@ -1,7 +1,7 @@
 //! What the server holds, as a value that is the same whenever the state is the same.
 //!
 //! The server's clock runs on while a schedule is run, by some milliseconds; expiries are told in the
-//! schedule's time instead, in which nothing passes but ticks. They are rounded up to [`GRAIN_MS`], and a
+//! schedule's time instead, in which nothing passes but ticks. They are rounded to [`GRAIN_MS`], and a
 //! schedule that took longer than that is no evidence ([`super::world`]).
 
 use std::collections::BTreeMap;
@@ -12,6 +12,14 @@ use crate::wire::resp::{Frame, encode_command};
 
 /// Expiries that differ by less are taken for the same.
 pub const GRAIN_MS: i64 = 500;
+
+/// What may still be added to a time that was read, and what may have passed before it was.
+const ADDED_MS: i64 = 50;
+
+/// A time to live as it was before some of it passed: a multiple of [`GRAIN_MS`].
+pub fn to_grain(ms: i64) -> i64 {
+    (ms + GRAIN_MS - 1 - ADDED_MS) / GRAIN_MS * GRAIN_MS
+}
 
 /// Lists every key: name, type, when it expires by the server's clock (−1 for never), what it holds; the
 /// server's clock first. `ARGV[1]` says whether the server tells moments (from 7.0).
@@ -140,7 +148,7 @@ impl Keyspace {
         {
             return *due;
         }
-        let left = (at - server_ms).max(0).saturating_add(GRAIN_MS - 1) / GRAIN_MS * GRAIN_MS;
+        let left = to_grain((at - server_ms).max(0));
         let due = now_ms + left;
         self.known.insert(name.to_owned(), (at, due));
         due

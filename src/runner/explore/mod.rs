@@ -17,7 +17,7 @@ use crate::explorer::shrink::shrink;
 use crate::explorer::{Ending, Print, Trouble, World, follow_patiently, pct};
 use crate::model::ending::CHECKS;
 use crate::model::schedule::{Budget, Schedule};
-use crate::model::units::Seed;
+use crate::model::units::{Limit, Seed};
 use story::Story;
 use world::{RedisWorld, Subject};
 
@@ -26,6 +26,8 @@ pub struct Hunt<'a> {
     /// One for each server: they share the search.
     pub subjects: Vec<Subject>,
     pub budget: Budget,
+    /// Whether a state that was seen ends a branch.
+    pub reduce: bool,
     pub seed: Seed,
     /// Whether the time for the full search is over.
     pub spent: &'a (dyn Fn() -> bool + Sync),
@@ -36,13 +38,19 @@ pub struct Hunt<'a> {
 }
 
 pub enum Progress<'a> {
-    Level { number: usize, of: usize, budget: &'a Budget },
-    Found(&'a Counterexample),
+    Level {
+        number: usize,
+        of: usize,
+        budget: &'a Budget,
+    },
+    /// With the bodies of the scripts that the limiter sends.
+    Found(&'a Counterexample, &'a [String]),
 }
 
 /// A level of the search that was gone through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
+    pub limit: Limit,
     pub budget: Budget,
     pub searched: Searched,
 }
@@ -51,6 +59,7 @@ pub struct Level {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counterexample {
     pub check: &'static str,
+    pub limit: Limit,
     pub budget: Budget,
     pub schedule: Schedule,
     pub witness: String,
@@ -84,6 +93,17 @@ pub struct Explored {
 }
 
 impl Explored {
+    /// Takes in what came of another limit.
+    pub fn and(&mut self, other: Self) {
+        self.levels.extend(other.levels);
+        for (check, found) in other.broken {
+            self.broken.entry(check).or_insert(found);
+        }
+        self.sample = self.sample.take().or(other.sample);
+        self.not_applicable = self.not_applicable.take().or(other.not_applicable);
+        self.inconclusive = self.inconclusive.take().or(other.inconclusive);
+    }
+
     /// Whether everything within the budget was tried.
     pub fn complete(&self, budget: Budget) -> bool {
         self.inconclusive.is_none()
@@ -106,6 +126,7 @@ pub fn explore(hunt: &Hunt<'_>) -> Result<Explored, Trouble> {
         return Ok(explored);
     }
     let levels = levels(hunt.budget);
+    let limit = hunt.subjects[0].settings.limit;
     for (number, budget) in (1..).zip(&levels) {
         (hunt.progress)(Progress::Level { number, of: levels.len(), budget });
         for world in &mut worlds {
@@ -120,13 +141,13 @@ pub fn explore(hunt: &Hunt<'_>) -> Result<Explored, Trouble> {
             if !explored.broken.contains_key(check)
                 && let Some(found) = counterexample(&mut worlds[0], check, schedule, *budget)?
             {
-                (hunt.progress)(Progress::Found(&found));
+                (hunt.progress)(Progress::Found(&found, worlds[0].scripts()));
                 explored.broken.insert(check, found);
             }
         }
         let trouble = searched.trouble.clone();
         let complete = searched.complete;
-        explored.levels.push(Level { budget: *budget, searched });
+        explored.levels.push(Level { limit, budget: *budget, searched });
         match trouble {
             Some(Trouble::Lost(why)) => return Err(Trouble::Lost(why)),
             Some(Trouble::Nondeterministic(why)) => explored.inconclusive = Some(nondeterministic(&why)),
@@ -153,9 +174,8 @@ fn nondeterministic(why: &str) -> String {
 }
 
 fn search_all(worlds: &mut [RedisWorld], hunt: &Hunt<'_>) -> Searched {
-    let reduce = hunt.subjects[0].reduce;
     let mut worlds: Vec<&mut dyn World> = worlds.iter_mut().map(|w| w as &mut dyn World).collect();
-    search::search(&mut worlds, Options { reduce, stop: hunt.spent, found: &|_, _| {} })
+    search::search(&mut worlds, Options { reduce: hunt.reduce, stop: hunt.spent, found: &|_, _| {} })
 }
 
 /// Runs one schedule twice: whoever does not do the same again cannot be enumerated.
@@ -209,7 +229,8 @@ fn counterexample(
     let confirmed = traces.iter().filter(|t| t.is_some() && **t == traces[0]).count();
     let story = story::tell(world, &schedule, check)?;
     let confirmed = u32::try_from(confirmed).unwrap_or(0);
-    Ok(Some(Counterexample { check, budget, schedule, witness, story, confirmed }))
+    let limit = world.limit();
+    Ok(Some(Counterexample { check, limit, budget, schedule, witness, story, confirmed }))
 }
 
 /// Random schedules of the whole budget, for as long as there is time.
@@ -224,7 +245,7 @@ fn sample(world: &mut RedisWorld, hunt: &Hunt<'_>, explored: &mut Explored) -> R
         if !explored.broken.contains_key(broken.check)
             && let Some(found) = counterexample(world, broken.check, schedule, hunt.budget)?
         {
-            (hunt.progress)(Progress::Found(&found));
+            (hunt.progress)(Progress::Found(&found, world.scripts()));
             explored.broken.insert(broken.check, found);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::keyspace::{GRAIN_MS, Key};
+use super::keyspace::{Key, to_grain};
 use crate::explorer::Print;
 use crate::wire::resp::Frame;
 
@@ -174,7 +174,7 @@ pub fn put(frame: &Frame, out: &mut Vec<u8>) {
 fn number(n: i64, out: &mut Vec<u8>) {
     // Shorter times are not kept by keys here, and longer ones are moments.
     let may_be_left = (1000..1_000_000_000).contains(&n);
-    let told = if may_be_left { (n + GRAIN_MS - 1) / GRAIN_MS * GRAIN_MS } else { n };
+    let told = if may_be_left { to_grain(n) } else { n };
     out.extend_from_slice(told.to_string().as_bytes());
 }
 
@@ -220,7 +220,8 @@ mod tests {
             put(&Frame::Array(vec![Frame::Int(1), Frame::Int(n)]), &mut out);
             out
         };
-        assert_eq!(told(59_997), told(60_000));
+        assert_eq!(told(59_700), told(60_000));
+        assert_eq!(told(60_001), told(60_000), "some add one to what is left");
         assert_ne!(told(3), told(4));
         assert_ne!(told(1_800_000_000_000), told(1_800_000_000_001));
     }

@@ -23,7 +23,8 @@ use crate::ports::limiter::{Settings, Spec, Version};
 /// What is to be explored, or gone through again.
 pub struct Exploration {
     pub targets: Vec<Target>,
-    pub limit: Limit,
+    /// Each is searched; what breaks at any of them breaks.
+    pub limits: Vec<Limit>,
     pub window: Window,
     pub budget: Budget,
     /// Whether a state that was seen ends a branch.
@@ -43,7 +44,8 @@ pub struct Exploration {
 pub struct Target {
     pub limiter: LimiterRef,
     pub spec: &'static Spec,
-    pub settings: Settings,
+    /// One for each limit.
+    pub settings: Vec<Settings>,
 }
 
 /// What the run lends to each limiter's search.
@@ -75,7 +77,7 @@ impl Exploration {
                 format!(
                     "{}; limit {} per {}; {searched}; {} servers",
                     self.budget.in_words(),
-                    self.limit,
+                    self.limits_in_words(),
                     self.window,
                     self.servers
                 ),
@@ -92,6 +94,11 @@ impl Exploration {
             figures: if self.replay.is_some() { Vec::new() } else { vec![Figure::States, Figure::Schedules] },
             chart: Chart::default(),
         }
+    }
+
+    /// `1 and 2`.
+    pub fn limits_in_words(&self) -> String {
+        self.limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(" and ")
     }
 
     pub fn name(&self) -> &'static str {
@@ -114,41 +121,44 @@ impl Exploration {
         }
     }
 
-    fn subject(&self, target: &Target, address: std::net::SocketAddr) -> Subject {
-        let settings = target.settings.clone();
-        Subject { spec: target.spec, settings, profile: self.client, address, reduce: self.reduce }
+    fn subject(&self, target: &Target, settings: &Settings, address: std::net::SocketAddr) -> Subject {
+        Subject { spec: target.spec, settings: settings.clone(), profile: self.client, address }
     }
 
     fn search(&self, target: &Target, lent: &Lent<'_>) -> Result<CellReport, Trouble> {
-        let subjects: Vec<Subject> = lent.addresses.iter().map(|a| self.subject(target, *a)).collect();
         let began = (lent.now)();
         let over = |time: Duration| (lent.stopped)() || (lent.now)().saturating_sub(began) >= time;
         let kept: Mutex<Vec<(Counterexample, Option<PathBuf>)>> = Mutex::new(Vec::new());
-        let scripts = RedisWorld::new(&subjects[0])?.scripts().to_vec();
         let progress = |progress: Progress<'_>| match progress {
             Progress::Level { number, of, budget } if number > 1 => {
                 (lent.note)(&format!("  level {number} of {of}: {}", budget.in_words()));
             }
             Progress::Level { .. } => {}
-            Progress::Found(found) => {
-                (lent.note)(&format!("  {} breaks: {}", found.check, found.schedule));
-                let file = self.keep(found, target, &scripts, lent);
-                if let Ok(mut kept) = kept.lock() {
-                    kept.push((found.clone(), file));
+            Progress::Found(found, scripts) => {
+                let Ok(mut kept) = kept.lock() else { return };
+                if kept.iter().any(|(c, _)| c.check == found.check) {
+                    return;
                 }
+                (lent.note)(&format!("  {} breaks: {}", found.check, found.schedule));
+                kept.push((found.clone(), self.keep(found, target, scripts, lent)));
             }
         };
-        let explored = explore(&Hunt {
-            subjects: subjects.clone(),
-            budget: self.budget,
-            seed: lent.seed,
-            spent: &|| over(self.time),
-            spent_altogether: &|| over(self.time + self.time / 4),
-            progress: &progress,
-        })?;
+        let mut explored = Explored::default();
+        for settings in &target.settings {
+            let subject = |a: &std::net::SocketAddr| self.subject(target, settings, *a);
+            explored.and(explore(&Hunt {
+                subjects: lent.addresses.iter().map(subject).collect(),
+                budget: self.budget,
+                reduce: self.reduce,
+                seed: lent.seed,
+                spent: &|| over(self.time),
+                spent_altogether: &|| over(self.time + self.time / 4),
+                progress: &progress,
+            })?);
+        }
         let kept = kept.into_inner().unwrap_or_default();
         let files = |check: &str| kept.iter().find(|(c, _)| c.check == check).and_then(|(_, f)| f.clone());
-        let findings = self.findings(|check| finding(check, &explored, self.budget));
+        let findings = self.findings(|check| self.finding(check, &explored));
         let report = self.searched(&explored, &files);
         let mut cell = self.cell(target, lent, findings, Some(report));
         for check in &mut cell.checks {
@@ -168,7 +178,7 @@ impl Exploration {
     ) -> Option<PathBuf> {
         let origin = Origin {
             limiter: &target.limiter,
-            limit: self.limit,
+            limit: found.limit,
             window: self.window,
             client: self.client.name,
             scripts,
@@ -186,7 +196,7 @@ impl Exploration {
         let text = format!(
             "{} at limit {} per {}\n{}: {}\n{}schedule: {}\n\n{}\n{}\n",
             target.limiter,
-            self.limit,
+            found.limit,
             self.window,
             found.check,
             found.witness,
@@ -206,7 +216,7 @@ impl Exploration {
         file: &ScheduleFile,
         times: u32,
     ) -> Result<CellReport, Trouble> {
-        let mut world = RedisWorld::new(&self.subject(target, lent.addresses[0]))?;
+        let mut world = RedisWorld::new(&self.subject(target, &target.settings[0], lent.addresses[0]))?;
         world.allow(file.budget);
         let (mut alike, mut broke, mut last) = (0, 0, None);
         let mut first = None;
@@ -253,12 +263,13 @@ impl Exploration {
     fn searched(&self, explored: &Explored, file: &dyn Fn(&str) -> Option<PathBuf>) -> SearchReport {
         SearchReport {
             budget: self.budget,
-            complete: explored.complete(self.budget),
+            complete: self.complete(explored),
             reduced: self.reduce,
             levels: explored
                 .levels
                 .iter()
                 .map(|l| LevelReport {
+                    limit: l.limit,
                     budget: l.budget,
                     complete: l.searched.complete,
                     schedules: l.searched.schedules,
@@ -279,6 +290,7 @@ impl Exploration {
                 .values()
                 .map(|c| CounterexampleReport {
                     check: c.check.to_owned(),
+                    limit: c.limit,
                     schedule: c.schedule.clone(),
                     confirmed: c.confirmed,
                     file: file(c.check).and_then(|f| Some(f.file_name()?.to_string_lossy().into_owned())),
@@ -310,7 +322,8 @@ impl Exploration {
         if let Some(search) = &search {
             let sum = |of: fn(&LevelReport) -> u64| search.levels.iter().map(of).sum::<u64>() as f64;
             if search.reduced {
-                figures.insert(Figure::States, search.levels.last().map_or(0, |l| l.states) as f64);
+                let last = search.levels.iter().filter(|l| l.budget == search.budget);
+                figures.insert(Figure::States, last.map(|l| l.states).sum::<u64>() as f64);
             }
             figures.insert(Figure::Schedules, sum(|l| l.schedules));
         }
@@ -324,8 +337,8 @@ impl Exploration {
             backend: lent.backend.to_owned(),
             server: lent.server.version.clone(),
             server_flavour: lent.server.flavour.clone(),
-            limit: self.limit,
-            contract: (target.spec.contract)(&target.settings),
+            limit: self.limits[0],
+            contract: (target.spec.contract)(&target.settings[0]),
             rounds: Vec::new(),
             checks: checks.collect(),
             figures,
@@ -336,44 +349,63 @@ impl Exploration {
     }
 }
 
-fn finding(check: &str, explored: &Explored, budget: Budget) -> Finding {
-    if let Some(why) = &explored.not_applicable {
-        return Finding::not_applicable(why.clone());
+impl Exploration {
+    fn complete(&self, explored: &Explored) -> bool {
+        explored.complete(self.budget)
+            && self.limits.iter().all(|l| {
+                explored
+                    .levels
+                    .iter()
+                    .any(|v| v.limit == *l && v.budget == self.budget && v.searched.complete)
+            })
     }
-    if let Some(found) = explored.broken.get(check) {
-        let story = &found.story;
-        let mut lines = vec![found.witness.clone()];
-        lines.extend(story.between.clone());
-        lines.push(format!("schedule '{}' ({})", found.schedule, found.budget.in_words()));
-        lines.extend(story.lines());
-        if found.confirmed < REPLAYS {
-            lines.push(format!("only {} of {REPLAYS} replays went the same way", found.confirmed));
-            return Finding::unknown(lines.join("\n"));
+
+    fn finding(&self, check: &str, explored: &Explored) -> Finding {
+        if let Some(why) = &explored.not_applicable {
+            return Finding::not_applicable(why.clone());
         }
-        lines.push(format!("{REPLAYS} of {REPLAYS} replays went the same way"));
-        return Finding::fail(lines.join("\n"));
-    }
-    if explored.complete(budget) {
-        let last = explored.levels.last().map(|l| &l.searched);
-        let (states, schedules) = last.map_or((0, 0), |s| (s.states, s.schedules));
-        let seen = if states > 0 { format!("{states} states") } else { format!("{schedules} schedules") };
-        return Finding::pass(format!(
-            "certificate: {}: {seen}, complete; deterministic clients assumed",
-            budget.in_words()
-        ));
-    }
-    let why =
-        explored.inconclusive.clone().unwrap_or_else(|| "the search did not come to its end".to_owned());
-    let done = explored.levels.iter().rev().find(|l| l.searched.complete);
-    let done = done.map(|l| format!("; complete up to {}", l.budget.in_words())).unwrap_or_default();
-    let sampled = explored.sample.as_ref().map(|s| {
+        if let Some(found) = explored.broken.get(check) {
+            let story = &found.story;
+            let mut lines = vec![found.witness.clone()];
+            lines.extend(story.between.clone());
+            lines.push(format!(
+                "schedule '{}' at limit {} ({})",
+                found.schedule,
+                found.limit,
+                found.budget.in_words()
+            ));
+            lines.extend(story.lines());
+            if found.confirmed < REPLAYS {
+                lines.push(format!("only {} of {REPLAYS} replays went the same way", found.confirmed));
+                return Finding::unknown(lines.join("\n"));
+            }
+            lines.push(format!("{REPLAYS} of {REPLAYS} replays went the same way"));
+            return Finding::fail(lines.join("\n"));
+        }
+        if self.complete(explored) {
+            let last = || explored.levels.iter().filter(|l| l.budget == self.budget).map(|l| &l.searched);
+            let (states, schedules): (u64, u64) =
+                (last().map(|s| s.states).sum(), last().map(|s| s.schedules).sum());
+            let seen = if states > 0 { format!("{states} states") } else { format!("{schedules} schedules") };
+            return Finding::pass(format!(
+                "certificate: {}, limit {}: {seen}, complete; deterministic clients assumed",
+                self.budget.in_words(),
+                self.limits_in_words()
+            ));
+        }
+        let why =
+            explored.inconclusive.clone().unwrap_or_else(|| "the search did not come to its end".to_owned());
+        let done = explored.levels.iter().rev().find(|l| l.searched.complete);
+        let done = done.map(|l| format!("; complete up to {}", l.budget.in_words())).unwrap_or_default();
+        let sampled = explored.sample.as_ref().map(|s| {
         format!(
             "; then {} random schedules of at most {} steps broke nothing: a bug of depth {} was missed with \
              probability ≤ {:.2}",
             s.schedules, s.longest, s.depth, s.missed_at_most
         )
     });
-    Finding::unknown(format!("{why}{done}{}", sampled.unwrap_or_default()))
+        Finding::unknown(format!("{why}{done}{}", sampled.unwrap_or_default()))
+    }
 }
 
 fn too_old(target: &Target, server: &ServerInfo) -> Option<String> {

@@ -21,7 +21,7 @@ use crate::model::contract::{Contract, DecidingClock};
 use crate::model::ending::{self, Evidence, KeySeen};
 use crate::model::op::Outcome;
 use crate::model::schedule::{Budget, MOST_CLIENTS, Step, letter};
-use crate::model::units::NodeId;
+use crate::model::units::{Limit, NodeId};
 use crate::ports::limiter::{Settings, Spec};
 use crate::wire::resp::{Frame, encode};
 
@@ -32,8 +32,6 @@ pub struct Subject {
     pub settings: Settings,
     pub profile: &'static Profile,
     pub address: std::net::SocketAddr,
-    /// Whether clients that did the same are taken for the same.
-    pub reduce: bool,
 }
 
 /// What a step did, for people.
@@ -58,7 +56,6 @@ pub struct RedisWorld {
 struct Inner {
     recipe: Recipe,
     contract: Contract,
-    reduce: bool,
     keyspace: Keyspace,
     spare: Vec<Upstream>,
     clients: Vec<Client>,
@@ -93,7 +90,7 @@ struct Drained {
 const WATCHDOG: Duration = Duration::from_secs(5);
 
 /// A schedule that took longer was held up by something else than the search.
-const STALLED: Duration = Duration::from_millis(GRAIN_MS.unsigned_abs() - 50);
+const STALLED: Duration = Duration::from_millis(GRAIN_MS.unsigned_abs() - 100);
 
 #[expect(clippy::disallowed_methods, reason = "how long a schedule took decides whether it counts")]
 fn instant() -> std::time::Instant {
@@ -126,7 +123,6 @@ impl RedisWorld {
             })?;
             Ok::<_, Trouble>(Inner {
                 contract: (subject.spec.contract)(&subject.settings),
-                reduce: subject.reduce,
                 keyspace: Keyspace::new(upstream).await?,
                 spare: Vec::new(),
                 clients: Vec::new(),
@@ -155,6 +151,10 @@ impl RedisWorld {
     pub fn allow(&mut self, budget: Budget) {
         self.inner.budget = budget;
         self.inner.judged.clear();
+    }
+
+    pub fn limit(&self) -> Limit {
+        self.inner.recipe.settings.limit
     }
 
     /// Whether the limiter talks to the store at all.
@@ -210,6 +210,16 @@ impl World for RedisWorld {
 
     fn enabled(&self) -> Vec<Step> {
         self.inner.enabled()
+    }
+
+    fn distinct(&self) -> Vec<Step> {
+        let fresh = |c: u8| {
+            self.inner.clients.get(usize::from(c)).is_some_and(|c| c.at == At::Idle && c.calls.is_empty())
+        };
+        let first = self.inner.clients.iter().map(|c| c.id).find(|c| fresh(*c));
+        // Of clients that did nothing yet one stands for all.
+        let stands = |s: &Step| s.client().is_none_or(|c| !fresh(c) || Some(c) == first);
+        self.inner.enabled().into_iter().filter(stands).collect()
     }
 
     fn open(&self) -> Vec<Step> {
@@ -307,7 +317,6 @@ impl Inner {
 
     fn enabled(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let mut fresh = false;
         let (crash, lose) = (self.left.crashes > 0, self.left.losses > 0);
         for c in &self.clients {
             let id = c.id;
@@ -315,11 +324,6 @@ impl Inner {
                 At::Dead => {}
                 At::Idle if c.calls_left == 0 => {}
                 At::Idle => {
-                    let is_fresh = c.calls.is_empty();
-                    // Of clients that did nothing yet one stands for all.
-                    if self.reduce && is_fresh && std::mem::replace(&mut fresh, true) {
-                        continue;
-                    }
                     steps.push(Step::Go(id));
                     steps.extend((self.left.pauses > 0).then_some(Step::Begin(id)));
                     steps.extend(crash.then_some(Step::DieAfter(id)));
