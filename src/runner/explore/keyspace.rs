@@ -167,8 +167,11 @@ impl Keyspace {
         args.extend(left.iter().map(String::as_str));
         let told = list(self.ask(&args).await?)?;
         for ((key, due), at) in aged.iter().zip(&told) {
+            // A key of that name that comes now is another one.
             if *due > until_ms {
                 self.known.insert(key.name.clone(), (number(Some(at))?, *due));
+            } else {
+                self.known.remove(&key.name);
             }
         }
         Ok(())

@@ -401,7 +401,7 @@ impl Inner {
             Some(Held::Sleep { span, wake }) => {
                 let _ = wake.send(());
                 self.trace.extend_from_slice(b"woke;");
-                self.client(id).told.extend_from_slice(b"woke;");
+                self.hear(id, b"woke;");
                 self.settle_if_free(id).await?;
                 (Vec::new(), format!("works for {} ms", span.as_millis()), String::new())
             }
@@ -496,10 +496,20 @@ impl Inner {
         {
             l.queued = None;
         }
-        print::put(&frame, &mut self.trace);
-        print::put(&frame, &mut self.clients[usize::from(id)].told);
+        let mut heard = Vec::new();
+        print::put(&frame, &mut heard);
+        self.trace.extend_from_slice(&heard);
+        self.hear(id, &heard);
         self.learn(&name, args, &frame)?;
         Ok((frame, bytes))
+    }
+
+    /// Takes down what a client is told and when: what it does next may depend on its clock as well.
+    fn hear(&mut self, id: u8, what: &[u8]) {
+        let now_ms = self.now_ms;
+        let told = &mut self.client(id).told;
+        told.extend_from_slice(&now_ms.to_le_bytes());
+        told.extend_from_slice(what);
     }
 
     /// A script that the server did not know when this schedule began makes it another schedule.
