@@ -10,6 +10,7 @@ pub mod pooled;
 mod redis_rs;
 pub mod redis_rs_multiplexed;
 mod redis_rs_session;
+pub mod retries_on_timeout;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ impl Access {
     }
 }
 
-pub static ALL: &[&Profile] = &[&redis_rs_multiplexed::PROFILE, &pooled::PROFILE];
+pub static ALL: &[&Profile] =
+    &[&redis_rs_multiplexed::PROFILE, &pooled::PROFILE, &retries_on_timeout::PROFILE];
 
 /// The profile a variant gets unless it names another.
 pub const DEFAULT: &str = "redis-rs-multiplexed";

@@ -132,6 +132,11 @@ impl Figure {
         }
     }
 
+    /// Whether it is told of a search through schedules; a record of calls does not tell it.
+    pub fn is_of_a_search(self) -> bool {
+        matches!(self, Self::States | Self::Schedules)
+    }
+
     /// Whether it is a time: of a machine and a moment.
     pub fn is_time(self) -> bool {
         matches!(self, Self::P50Ms | Self::P99Ms | Self::MaxMs)

@@ -60,7 +60,8 @@ fn the_figures_are_what_the_history_says() {
         (Undecided, 1.0),
     ];
     assert_eq!(figures(HISTORY), typed);
-    assert_eq!(typed.map(|(figure, _)| figure), Figure::ALL, "each has its line here");
+    let told: Vec<Figure> = Figure::ALL.into_iter().filter(|f| !f.is_of_a_search()).collect();
+    assert_eq!(typed.map(|(figure, _)| figure)[..], told, "each has its line here");
 }
 
 #[test]

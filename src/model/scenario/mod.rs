@@ -280,6 +280,10 @@ impl Scenario {
             let name = figure.1.name();
             return Err((format!("\"{name}\""), format!("the figure '{name}' is listed twice")));
         }
+        if let Some(figure) = self.figures.iter().find(|f| f.is_of_a_search()) {
+            let text = format!("'{}' is told of a search (`rl-lab explore`), not of calls", figure.name());
+            return Err((figure.name().to_owned(), text));
+        }
         if self.chart == Some(Chart::Figure) && self.figures.is_empty() {
             return Err(("chart".to_owned(), "a chart of a figure needs a figure to show".to_owned()));
         }
@@ -445,6 +449,7 @@ verdict = "fail"
         let with = |more: &str| refusal("[limit]\n", &format!("{more}\n[limit]\n")).message;
         assert!(with("figures = [\"p99\"]").contains("did you mean `p99-ms`?"));
         assert!(with("figures = [\"p99-ms\", \"p99-ms\"]").contains("listed twice"));
+        assert!(with("figures = [\"states\"]").contains("told of a search"));
         assert!(with("chart = \"figure\"").contains("needs a figure"));
     }
 
