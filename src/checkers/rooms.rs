@@ -13,7 +13,7 @@ use crate::model::verdict::Finding;
 
 /// Admitted calls that are asked about once nobody was refused wrongly so far. More are no better
 /// evidence, and each takes time.
-const ENOUGH: u64 = 1_000;
+pub const ENOUGH: u64 = 1_000;
 
 /// The rules by which room is judged: a contract, with refusals counted as used or not.
 #[derive(Clone, Copy)]
@@ -37,12 +37,7 @@ impl<'a> Rules<'a> {
     }
 
     fn call(&self, op: &Op) -> Call {
-        Call {
-            invoke: op.invoke,
-            complete: op.complete,
-            cost: op.cost.get().into(),
-            entered: use_of(op, self.denials).map_or(0, |u| u.cost),
-        }
+        Call { entered: use_of(op, self.denials).map_or(0, |u| u.cost), ..left_out(op) }
     }
 
     /// For which calls of a round there is room under the bound over all keys: asked in order of time,
@@ -51,44 +46,39 @@ impl<'a> Rules<'a> {
         let contract = &self.cell.header.contract;
         let bound = contract.across_keys?;
         let mut fits = vec![false; round.ops.len()];
-        Parts::together(round, contract.scope).each(|part| {
-            let mut ledger = self.ledger(&bound, &part);
-            for op in part.ops.iter().filter(|op| common::decided(op)) {
-                fits[op.id.0 as usize] = self.fits(&mut ledger, op);
-            }
-        });
+        Parts::together(round, contract.scope).each(|part| self.across_part(&bound, &part, &mut fits));
         Some(fits)
     }
 
-    /// For which of the calls that are asked about there is room, under both bounds.
-    pub fn fits_each(&self, round: &Round, asked: impl Fn(&Op) -> bool) -> Vec<bool> {
-        let contract = &self.cell.header.contract;
-        let mut fits = vec![false; round.ops.len()];
-        Parts::by_key(round, contract.scope).each(|part| {
-            let mut ledger = self.own(&part);
-            for op in part.ops.iter().filter(|op| asked(op)) {
-                fits[op.id.0 as usize] = self.fits(&mut ledger, op);
-            }
-        });
-        let Some(bound) = contract.across_keys else { return fits };
-        Parts::together(round, contract.scope).each(|part| {
-            let mut ledger = self.ledger(&bound, &part);
-            for op in part.ops.iter().filter(|op| asked(op)) {
-                fits[op.id.0 as usize] &= self.fits(&mut ledger, op);
-            }
-        });
-        fits
+    /// The same for some of them, into what is known of all.
+    pub fn across_part(&self, bound: &Bound, part: &Part, fits: &mut [bool]) {
+        let mut ledger = self.ledger(bound, part);
+        for (place, op) in part.ops.iter().enumerate().filter(|(_, op)| common::decided(op)) {
+            fits[op.id.0 as usize] = ledger.fits(self.call_in(part, place));
+        }
+    }
+
+    /// The call at this place, which is not in its own way.
+    pub fn call_in(&self, part: &Part, place: usize) -> Call {
+        let op = &part.ops[place];
+        if part.left_out.get(place).is_some_and(|out| *out) { left_out(op) } else { self.call(op) }
     }
 
     /// The bound that leaves a call least room, how much that is, and what takes it. For witnesses.
     pub fn explain(&self, part: &Part, op: &Op) -> Explained {
+        self.explain_beside(part, op, &[])
+    }
+
+    /// The same where some calls of the round, by their number, take nothing.
+    pub fn explain_beside(&self, part: &Part, op: &Op, unexplained: &[bool]) -> Explained {
         let own = self.explain_by(&self.cell.header.contract.bound, part, op, false);
         let Some(bound) = self.cell.header.contract.across_keys else { return own };
         let mut across = None;
         let together = Parts::together(part.round, self.cell.header.contract.scope);
         together.each(|all| {
             if all.node == part.node {
-                across = Some(self.explain_by(&bound, &all, op, true));
+                let left_out = common::left_out_of(&all, unexplained);
+                across = Some(self.explain_by(&bound, &all.leaving_out(&left_out), op, true));
             }
         });
         across.into_iter().chain([own]).min_by_key(Explained::left).expect("its own bound is one")
@@ -96,7 +86,8 @@ impl<'a> Rules<'a> {
 
     fn explain_by(&self, bound: &Bound, part: &Part, op: &Op, across: bool) -> Explained {
         let mut ledger = self.ledger(bound, part);
-        let room = ledger.room(self.call(op));
+        let place = part.ops.iter().position(|o| o.id == op.id).expect("a call of its part");
+        let room = ledger.room(self.call_in(part, place));
         let since = ledger.taken_since(room);
         let took = |o: &&Op| {
             let taken = use_of(o, self.denials).filter(|u| u.complete >= since && u.invoke <= room.to);
@@ -106,10 +97,15 @@ impl<'a> Rules<'a> {
             room,
             bound: *bound,
             across,
-            takers: part.ops.iter().filter(took).copied().collect(),
+            takers: part.counted().filter(took).copied().collect(),
             before: part.presets().filter(|p| p.complete >= since).map(|p| p.used).sum(),
         }
     }
+}
+
+/// A call of which nothing stands in the ledger.
+fn left_out(op: &Op) -> Call {
+    Call { invoke: op.invoke, complete: op.complete, cost: op.cost.get().into(), entered: 0 }
 }
 
 /// Why there was room for a call, or why not.
