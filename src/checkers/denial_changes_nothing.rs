@@ -11,7 +11,7 @@
 //! have been refused. O(n log n), O(n) for calls recorded in order.
 
 use super::common::{self, Part, Parts};
-use super::rooms::{ENOUGH, Rules, Seen};
+use super::rooms::{Across, ENOUGH, Rules, Seen};
 use crate::model::contract::{Bound, Denials};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
@@ -62,9 +62,9 @@ impl Checker for DenialChangesNothing {
 }
 
 fn weigh(cell: &Cell, round: &Round, seen: &mut Seen) {
-    let weighing = Weighing::of(cell, round);
+    let mut weighing = Weighing::of(cell, round);
     Parts::by_key(round, cell.header.contract.scope).each(|part| {
-        seen.roomy += weighing.evidence(&part, seen);
+        seen.roomy += weighing.evidence(&part, seen, FEW);
         let refused = weighing.weigh(&part, common::denied);
         for place in refused.contrary {
             seen.wrong(|| weighing.witness(&part.leaving_out(&refused.unexplained), place));
@@ -76,17 +76,13 @@ fn weigh(cell: &Cell, round: &Round, seen: &mut Seen) {
 const FEW: usize = 1 << 12;
 
 struct Weighing<'a> {
+    cell: &'a Cell,
+    round: &'a Round,
     free: Rules<'a>,
     charged: Rules<'a>,
-    across: Option<Across>,
-}
-
-/// What is known under a bound over all keys, of calls by their number.
-struct Across {
-    /// Whether there was room, refusals not counted, and counted.
-    free: Vec<bool>,
-    charged: Vec<bool>,
-    unexplained: Vec<bool>,
+    across_free: Across<'a>,
+    /// Made when it is first asked for: it leaves out what is unexplained on any key.
+    across_charged: Option<Across<'a>>,
 }
 
 /// Calls of a part, by place.
@@ -99,34 +95,38 @@ struct Weighed {
 }
 
 impl<'a> Weighing<'a> {
-    fn of(cell: &'a Cell, round: &Round) -> Self {
+    fn of(cell: &'a Cell, round: &'a Round) -> Self {
         let rules = |denials| Rules { cell, denials };
-        let mut weighing =
-            Self { free: rules(Denials::Free), charged: rules(Denials::Charged), across: None };
-        let Some(bound) = cell.header.contract.across_keys else { return weighing };
-        let free = weighing.free.across(round).unwrap_or_default();
-        let mut across = Across { free, charged: Vec::new(), unexplained: vec![false; round.ops.len()] };
-        Parts::by_key(round, cell.header.contract.scope).each(|part| {
-            let mut ledger = weighing.free.own(&part);
-            for op in part.ops.iter().filter(|op| common::denied(op)) {
-                let fits = across.free[op.id.0 as usize] && weighing.free.fits(&mut ledger, op);
-                across.unexplained[op.id.0 as usize] = fits;
+        let (free, charged) = (rules(Denials::Free), rules(Denials::Charged));
+        let across_free = Across::new(free, round, Vec::new());
+        Self { cell, round, free, charged, across_free, across_charged: None }
+    }
+
+    /// Room under the bound over all keys, refusals counted unless there was room for them.
+    fn fits_charged_across(&mut self, part: &Part, op: &Op) -> bool {
+        let Self { cell, round, free, charged, across_free, across_charged } = self;
+        let across = across_charged.get_or_insert_with(|| {
+            let contract = &cell.header.contract;
+            let mut unexplained = Vec::new();
+            if contract.across_keys.is_some() {
+                unexplained = vec![false; round.ops.len()];
+                Parts::by_key(round, contract.scope).each(|part| {
+                    let mut own = free.own(&part);
+                    for op in part.ops.iter().filter(|op| common::denied(op)) {
+                        unexplained[op.id.0 as usize] =
+                            free.fits(&mut own, op) && across_free.fits(&part, op);
+                    }
+                });
             }
+            Across::new(*charged, round, unexplained)
         });
-        across.charged = vec![false; round.ops.len()];
-        Parts::together(round, cell.header.contract.scope).each(|part| {
-            let left_out = common::left_out_of(&part, &across.unexplained);
-            let part = part.leaving_out(&left_out);
-            weighing.charged.across_part(&bound, &part, &mut across.charged);
-        });
-        weighing.across = Some(across);
-        weighing
+        across.fits(part, op)
     }
 
     /// How many admitted calls refusals would have kept out, as far as more are wanted: looked for among
     /// the first few, and then among ever more.
-    fn evidence(&self, part: &Part, seen: &Seen) -> u64 {
-        let mut most = FEW;
+    fn evidence(&mut self, part: &Part, seen: &Seen, few: usize) -> u64 {
+        let mut most = few;
         while seen.wants_more() {
             let few = part.first(most);
             // What was invoked before its end decides about a call: all of that is among the few.
@@ -141,16 +141,13 @@ impl<'a> Weighing<'a> {
         0
     }
 
-    fn weigh(&self, part: &Part, asked: impl Fn(&Op) -> bool) -> Weighed {
+    fn weigh(&mut self, part: &Part, asked: impl Fn(&Op) -> bool) -> Weighed {
         let asked = |op: &Op| common::decided(op) && asked(op);
-        let across = |fits: fn(&Across) -> &Vec<bool>, op: &Op| {
-            self.across.as_ref().is_none_or(|across| fits(across)[op.id.0 as usize])
-        };
         let mut roomy = vec![false; part.ops.len()];
         let mut ledger = self.free.own(part);
         let mut any = false;
         for (fits, op) in roomy.iter_mut().zip(part.ops).filter(|(_, op)| common::denied(op) || asked(op)) {
-            *fits = across(|a| &a.free, op) && self.free.fits(&mut ledger, op);
+            *fits = self.free.fits(&mut ledger, op) && self.across_free.fits(part, op);
             any |= *fits && asked(op);
         }
         if !any {
@@ -168,7 +165,7 @@ impl<'a> Weighing<'a> {
         let mut ledger = self.charged.own(&part);
         contrary.retain(|place| {
             let fits = ledger.fits(self.charged.call_in(&part, *place));
-            !(fits && across(|a| &a.charged, &part.ops[*place]))
+            !(fits && self.fits_charged_across(&part, &part.ops[*place]))
         });
         drop(ledger);
         Weighed { contrary, unexplained: roomy }
@@ -176,7 +173,7 @@ impl<'a> Weighing<'a> {
 
     fn witness(&self, part: &Part, place: usize) -> String {
         let op = &part.ops[place];
-        let unexplained = self.across.as_ref().map_or(&[][..], |across| &across.unexplained);
+        let unexplained = self.across_charged.as_ref().map_or(&[][..], Across::unexplained);
         let without = self.free.explain(&part.leaving_out(&[]), op);
         let with = self.charged.explain_beside(part, op, unexplained);
         format!(
@@ -188,5 +185,115 @@ impl<'a> Weighing<'a> {
             with.room.in_use,
             common::ids(with.takers.iter().filter(|o| common::denied(o)))
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::contract::Scope;
+    use crate::model::history::CellHeader;
+    use crate::model::op::Source;
+    use crate::model::room::{Call, Ledger};
+    use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId, Window};
+    use proptest::prelude::*;
+
+    /// Key, node, time, length, cost, outcome.
+    type Seed = (u32, u16, i64, i64, u32, u8);
+
+    fn cell(calls: &[Seed], bound: Bound, scope: Scope, across: Option<u64>) -> Cell {
+        let text = r#"{"scenario":"s","limiter":"l","client":"c","backend":"b","server":{"flavour":"","version":""},
+            "limit":2,"nodes":2,"rounds":1,"concurrent":false,"requirement":null,"checks":[],
+            "contract":{"bound":{"kind":"none"},"scope":"global","clock":"expiry","clock_resolution_ms":0,
+                        "denials":"free","on_outage":"error","key_ttl_at_most":"60s"}}"#;
+        let mut header: CellHeader = serde_json::from_str(text).unwrap();
+        (header.contract.bound, header.contract.scope) = (bound, scope);
+        let window = bound.window().unwrap();
+        header.contract.across_keys =
+            across.map(|n| Bound::SlidingWindow { limit: Limit::new(n).unwrap(), window });
+        let mut round = Round::starting(1, Nanos(0), None);
+        round.complete = true;
+        for (n, (key, node, at, length, cost, outcome)) in calls.iter().enumerate() {
+            let key = round.key(&format!("k{key}"));
+            let cost = Cost::new(*cost).unwrap();
+            let mut op = Op::new(OpId(n as u32), NodeId(*node), key, cost, Nanos(*at));
+            op.complete = Nanos(at + length);
+            op.source = Some(Source::Store);
+            op.outcome = match outcome {
+                0 => Outcome::Failed,
+                1..=5 => Outcome::Admitted,
+                _ => Outcome::Denied,
+            };
+            round.ops.push(op);
+        }
+        Cell { header, epoch_ns_at_zero: 0, rounds: vec![round], honesty: None }
+    }
+
+    /// Whether a call fits beside what the round's calls took, exactly and under both bounds.
+    fn fits(cell: &Cell, round: &Round, op: &Op, denials: Denials) -> bool {
+        let contract = &cell.header.contract;
+        let taken = |op: &Op| common::use_of(op, denials);
+        [(true, Some(contract.bound)), (false, contract.across_keys)].into_iter().all(|(apart, bound)| {
+            let Some(bound) = bound else { return true };
+            let beside = |o: &&Op| {
+                (!apart || o.key == op.key) && (contract.scope == Scope::Global || o.node == op.node)
+            };
+            let uses: Vec<_> = round.ops.iter().filter(beside).filter_map(taken).collect();
+            let entered = taken(&round.ops[op.id.0 as usize]).map_or(0, |u| u.cost);
+            let (invoke, complete, cost) = (op.invoke, op.complete, op.cost.get().into());
+            let call = Call { invoke, complete, cost, entered };
+            Ledger::new(&bound, common::time_of(cell, round), uses).room(call).fits
+        })
+    }
+
+    /// Calls with room if refusals took nothing, and none if those did that had none: how many of them were
+    /// admitted, and refused.
+    fn by_definition(cell: &Cell) -> (u64, u64) {
+        let round = &cell.rounds[0];
+        let mut right = round.clone();
+        for (op, told) in right.ops.iter_mut().zip(&round.ops) {
+            if common::denied(told) && fits(cell, round, told, Denials::Free) {
+                op.outcome = Outcome::Failed;
+            }
+        }
+        let contrary =
+            |op: &&Op| fits(cell, round, op, Denials::Free) && !fits(cell, &right, op, Denials::Charged);
+        let found: Vec<&Op> = round.ops.iter().filter(|op| common::decided(op)).filter(contrary).collect();
+        let count = |outcome| found.iter().filter(|op| op.outcome == outcome).count() as u64;
+        (count(Outcome::Admitted), count(Outcome::Denied))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// However few calls are looked at first.
+        #[test]
+        fn what_is_found_is_what_each_call_by_itself_shows(
+            calls in prop::collection::vec((0u32..2, 0u16..2, 0i64..30, 0i64..4, 1u32..3, 0u8..12), 1..40),
+            kind in 0usize..5, limit in 1u64..6, per_node in any::<bool>(),
+            across in prop::option::of(2u64..9), few in 1usize..50,
+        ) {
+            const MS: i64 = 1_000_000;
+            let mut calls = calls;
+            calls.sort_by_key(|call| call.2);
+            calls.iter_mut().for_each(|call| (call.2, call.3) = (call.2 * MS, call.3 * MS));
+            let (limit, window) = (Limit::new(limit).unwrap(), Window::from_millis(10).unwrap());
+            let bound = [
+                Bound::FixedWindow { limit, window },
+                Bound::AlignedWindow { limit, window },
+                Bound::SlidingWindow { limit, window },
+                Bound::WeightedTwoWindow { limit, window },
+                Bound::Bucket { capacity: limit, refill: limit, window },
+            ][kind];
+            let cell = cell(&calls, bound, if per_node { Scope::Node } else { Scope::Global }, across);
+            let (admitted, refused) = by_definition(&cell);
+            let (round, mut seen) = (&cell.rounds[0], Seen::default());
+            let mut weighing = Weighing::of(&cell, round);
+            Parts::by_key(round, cell.header.contract.scope)
+                .each(|part| seen.roomy += weighing.evidence(&part, &seen, few));
+            prop_assert_eq!(seen.roomy, admitted);
+            weigh(&cell, round, &mut seen);
+            prop_assert_eq!(seen.wrong, refused);
+        }
     }
 }

@@ -203,6 +203,7 @@ pub fn epoch_ns(cell: &Cell, round: &Round) -> i64 {
 mod tests {
     use super::*;
     use crate::model::units::{Cost, Nanos, OpId};
+    use proptest::prelude::*;
 
     fn round(calls: &[(u32, u16)]) -> Round {
         let mut round = Round::default();
@@ -236,5 +237,38 @@ mod tests {
     fn one_key_is_one_group_and_no_call_is_none() {
         assert_eq!(groups(&round(&[(0, 0), (0, 1)]), Scope::Global), [(0, None, vec![0, 1])]);
         assert_eq!(groups(&round(&[]), Scope::Global), []);
+    }
+
+    proptest! {
+        /// Against a table of all pairs of key and node, whatever order the calls were recorded in.
+        #[test]
+        fn groups_are_those_of_a_table(
+            calls in prop::collection::vec((0u32..6, 0u16..4, 0i64..40), 0..60),
+            per_node in any::<bool>(), apart in any::<bool>(), recorded_in_order in any::<bool>(),
+        ) {
+            let mut calls = calls;
+            if recorded_in_order {
+                calls.sort_by_key(|(.., at)| *at);
+            }
+            let mut round = round(&calls.iter().map(|(key, node, _)| (*key, *node)).collect::<Vec<_>>());
+            round.ops.iter_mut().zip(&calls).for_each(|(op, (.., at))| op.invoke = Nanos(*at));
+            let scope = if per_node { Scope::Node } else { Scope::Global };
+            let found = if apart { Groups::by_key(&round, scope) } else { Groups::together(&round, scope) };
+            let found: Vec<_> =
+                found.iter().map(|(g, ops)| (g, ops.iter().map(|o| o.id.0).collect::<Vec<_>>())).collect();
+            let mut table = std::collections::BTreeMap::<_, Vec<(i64, u32)>>::new();
+            for op in &round.ops {
+                let of = (apart.then_some(op.key), per_node.then_some(op.node));
+                table.entry(of).or_default().push((op.invoke.0, op.id.0));
+            }
+            let expected: Vec<_> = table
+                .into_iter()
+                .map(|((key, node), mut ops)| {
+                    ops.sort_unstable();
+                    (Group { key, node }, ops.into_iter().map(|(_, id)| id).collect::<Vec<_>>())
+                })
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What `no-false-denial`, `no-lost-permit` and `denial-changes-nothing` share: for each decided call,
 //! whether there was room for it, under the bound of its key and under the one over all keys.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::common::{self, Part, Parts, use_of};
@@ -8,7 +9,7 @@ use crate::model::contract::{Bound, Denials};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
 use crate::model::room::{Call, Ledger, Room};
-use crate::model::units::OpId;
+use crate::model::units::NodeId;
 use crate::model::verdict::Finding;
 
 /// Admitted calls that are asked about once nobody was refused wrongly so far. More are no better
@@ -38,24 +39,6 @@ impl<'a> Rules<'a> {
 
     fn call(&self, op: &Op) -> Call {
         Call { entered: use_of(op, self.denials).map_or(0, |u| u.cost), ..left_out(op) }
-    }
-
-    /// For which calls of a round there is room under the bound over all keys: asked in order of time,
-    /// not key by key. `None` if there is no such bound.
-    pub fn across(&self, round: &Round) -> Option<Vec<bool>> {
-        let contract = &self.cell.header.contract;
-        let bound = contract.across_keys?;
-        let mut fits = vec![false; round.ops.len()];
-        Parts::together(round, contract.scope).each(|part| self.across_part(&bound, &part, &mut fits));
-        Some(fits)
-    }
-
-    /// The same for some of them, into what is known of all.
-    pub fn across_part(&self, bound: &Bound, part: &Part, fits: &mut [bool]) {
-        let mut ledger = self.ledger(bound, part);
-        for (place, op) in part.ops.iter().enumerate().filter(|(_, op)| common::decided(op)) {
-            fits[op.id.0 as usize] = ledger.fits(self.call_in(part, place));
-        }
     }
 
     /// The call at this place, which is not in its own way.
@@ -103,6 +86,45 @@ impl<'a> Rules<'a> {
     }
 }
 
+/// Room under the bound over all keys, where there is one. Made when it is first asked for: few calls
+/// have room under the bound of their own key and are in question.
+pub struct Across<'a> {
+    rules: Rules<'a>,
+    round: &'a Round,
+    /// By number, calls that take nothing; empty if there is none.
+    unexplained: Vec<bool>,
+    /// For each node, or for all together.
+    ledgers: Option<BTreeMap<Option<NodeId>, Ledger>>,
+}
+
+impl<'a> Across<'a> {
+    pub fn new(rules: Rules<'a>, round: &'a Round, unexplained: Vec<bool>) -> Self {
+        Self { rules, round, unexplained, ledgers: None }
+    }
+
+    pub fn unexplained(&self) -> &[bool] {
+        &self.unexplained
+    }
+
+    /// Whether there is room for a decided call of this part.
+    pub fn fits(&mut self, part: &Part, op: &Op) -> bool {
+        let Self { rules, round, unexplained, .. } = self;
+        let contract = &rules.cell.header.contract;
+        let Some(bound) = contract.across_keys else { return true };
+        let ledgers = self.ledgers.get_or_insert_with(|| {
+            let mut ledgers = BTreeMap::new();
+            Parts::together(round, contract.scope).each(|all| {
+                let left_out = common::left_out_of(&all, unexplained);
+                ledgers.insert(all.node, rules.ledger(&bound, &all.leaving_out(&left_out)));
+            });
+            ledgers
+        });
+        let out = unexplained.get(op.id.0 as usize).is_some_and(|out| *out);
+        let call = if out { left_out(op) } else { rules.call(op) };
+        ledgers.get_mut(&part.node).is_none_or(|ledger| ledger.fits(call))
+    }
+}
+
 /// A call of which nothing stands in the ledger.
 fn left_out(op: &Op) -> Call {
     Call { invoke: op.invoke, complete: op.complete, cost: op.cost.get().into(), entered: 0 }
@@ -141,15 +163,15 @@ pub fn judge(cell: &Cell, denials: Denials) -> Finding {
     let rules = Rules { cell, denials };
     let mut seen = Seen::default();
     for round in &cell.rounds {
-        let across = rules.across(round);
-        let room_for_all = |id: OpId| across.as_ref().is_none_or(|fits| fits[id.0 as usize]);
+        let mut across = Across::new(rules, round, Vec::new());
         let wrong_before = seen.wrong;
         Parts::by_key(round, contract.scope).each(|part| {
             seen.denials += part.ops.iter().filter(|op| common::denied(op)).count() as u64;
             let mut ledger = rules.own(&part);
             for op in part.ops.iter().filter(|op| common::decided(op)) {
                 let admitted = op.outcome == Outcome::Admitted;
-                if (admitted && !seen.wants_more()) || !room_for_all(op.id) || !rules.fits(&mut ledger, op) {
+                let asked = !admitted || seen.wants_more();
+                if !(asked && rules.fits(&mut ledger, op) && across.fits(&part, op)) {
                     continue;
                 }
                 if admitted {
