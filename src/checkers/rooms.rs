@@ -210,7 +210,7 @@ impl Seen {
         self.roomy < ENOUGH
     }
 
-    pub fn roomy_in_words(&self) -> String {
+    fn roomy_in_words(&self) -> String {
         if self.wants_more() { format!("{} calls", self.roomy) } else { format!("{ENOUGH} calls or more") }
     }
 

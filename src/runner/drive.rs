@@ -100,6 +100,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let (began, cpu_before) = (drive.recorder.now(), thread_cpu());
         let offer = Offer {
             plan: &offered,
+            limit: drive.cell.settings.limit,
             window: drive.cell.settings.window,
             nodes,
             prefix: Arc::from(prefix.as_str()),
