@@ -18,6 +18,11 @@ pub struct Patience {
     pub connect: Duration,
 }
 
+/// Before a round nobody measures a client, and nobody calls: the lab itself waits, for a server that is
+/// still at work for somebody else too.
+const BEFORE_A_ROUND: Patience =
+    Patience { response: Duration::from_secs(10), connect: Duration::from_secs(5) };
+
 /// What the connections of one node have in common.
 pub struct Wire {
     access: Access,
@@ -62,7 +67,7 @@ impl Wire {
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
+    async fn connect(&self, patience: Patience) -> Result<MultiplexedConnection, StoreError> {
         let not_connected = |e: RedisError| StoreError::NotConnected(self.describe(&e));
         let url = format!("redis://{}/", self.access.address);
         let info = url.into_connection_info().map_err(not_connected)?;
@@ -74,8 +79,8 @@ impl Wire {
         let client =
             Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis)).map_err(not_connected)?;
         let config = AsyncConnectionConfig::new()
-            .set_response_timeout(Some(self.patience.response))
-            .set_connection_timeout(Some(self.patience.connect));
+            .set_response_timeout(Some(patience.response))
+            .set_connection_timeout(Some(patience.connect));
         client.get_multiplexed_async_connection_with_config(&config).await.map_err(not_connected)
     }
 
@@ -87,9 +92,25 @@ impl Wire {
         if let Some(connection) = line.get() {
             return Ok(connection);
         }
-        let fresh = self.connect().await?;
+        let fresh = self.connect(self.patience).await?;
         *line.slot() = Some(fresh.clone());
         Ok(fresh)
+    }
+
+    /// Connects before a round, and returns when the server reads from the connection: the kernel connects
+    /// before the server accepts, only an answer shows it, and a race needs all of them read at once.
+    pub async fn warm_up(&self, line: &Line) -> Result<(), StoreError> {
+        let _turn = line.connecting.lock().await;
+        let mut connection = match line.get() {
+            Some(connection) => connection,
+            None => self.connect(BEFORE_A_ROUND).await?,
+        };
+        connection.set_response_timeout(BEFORE_A_ROUND.response);
+        let answer: Result<(), RedisError> = redis::cmd("PING").query_async(&mut connection).await;
+        answer.map_err(|e| self.judge(line, &e))?;
+        connection.set_response_timeout(self.patience.response);
+        *line.slot() = Some(connection);
+        Ok(())
     }
 
     /// One exchange with the server: hook, send, count, hook.
