@@ -153,8 +153,14 @@ struct Memory {
 }
 
 impl Memory {
-    /// Forgets the peak so far.
+    /// Forgets the peak so far, and gives back what was freed: memory that is there already would cost
+    /// nothing, and that is had for a million calls sooner than for ten.
     fn begin() -> Self {
+        #[cfg(target_env = "gnu")]
+        // SAFETY: it takes no pointer, and gives back only what is not in use.
+        unsafe {
+            libc::malloc_trim(0);
+        }
         std::fs::write("/proc/self/clear_refs", "5").expect("the kernel lets a process forget its peak");
         Self { kb: field("VmRSS:") }
     }

@@ -174,8 +174,13 @@ async fn a_busy_script_goes_on_beside_the_calls() {
         return;
     }
     let lab = Lab::new();
-    run(&lab, "long-script", "local", "fixed-window-lua", &[]);
+    run(&lab, "long-script", "local", "fixed-window-lua,in-memory", &[]);
     let cells = recorded(&lab);
+    // What was begun is over before anybody connects for what comes next.
+    for pair in cells.windows(2) {
+        let ends = pair[0].rounds[0].acts.iter().map(|act| act.complete);
+        assert!(ends.max() < Some(pair[1].rounds[0].began), "{:?}", pair[1].header.variation);
+    }
     let acts = |name: &str| {
         let cell = cells.iter().find(|c| c.header.variation.as_deref() == Some(name)).unwrap();
         (cell.rounds[0].acts.len(), between(&cell.rounds[0]))
