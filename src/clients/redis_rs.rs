@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
 
 use super::Access;
+use super::patient::{self, patiently};
 use crate::ports::store::{Command, Reply, Step, StepAction, StoreError, Traffic, mark_sent, next_step};
 
 /// How long a profile waits.
@@ -17,11 +18,6 @@ pub struct Patience {
     pub response: Duration,
     pub connect: Duration,
 }
-
-/// Before a round nobody measures a client, and nobody calls: the lab itself waits, for a server that is
-/// still at work for somebody else too.
-const BEFORE_A_ROUND: Patience =
-    Patience { response: Duration::from_secs(10), connect: Duration::from_secs(5) };
 
 /// What the connections of one node have in common.
 pub struct Wire {
@@ -67,7 +63,7 @@ impl Wire {
         }
     }
 
-    async fn connect(&self, patience: Patience) -> Result<MultiplexedConnection, StoreError> {
+    fn client(&self) -> Result<Client, StoreError> {
         let not_connected = |e: RedisError| StoreError::NotConnected(self.describe(&e));
         let url = format!("redis://{}/", self.access.address);
         let info = url.into_connection_info().map_err(not_connected)?;
@@ -76,12 +72,16 @@ impl Wire {
         if let Some(user) = &self.access.user {
             redis = redis.set_username(user).set_password("");
         }
-        let client =
-            Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis)).map_err(not_connected)?;
+        Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis)).map_err(not_connected)
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
         let config = AsyncConnectionConfig::new()
-            .set_response_timeout(Some(patience.response))
-            .set_connection_timeout(Some(patience.connect));
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(not_connected)
+            .set_response_timeout(Some(self.patience.response))
+            .set_connection_timeout(Some(self.patience.connect));
+        let connecting = self.client()?;
+        let connecting = connecting.get_multiplexed_async_connection_with_config(&config);
+        connecting.await.map_err(|e| StoreError::NotConnected(self.describe(&e)))
     }
 
     pub async fn connection(&self, line: &Line) -> Result<MultiplexedConnection, StoreError> {
@@ -92,22 +92,27 @@ impl Wire {
         if let Some(connection) = line.get() {
             return Ok(connection);
         }
-        let fresh = self.connect(self.patience).await?;
+        let fresh = self.connect().await?;
         *line.slot() = Some(fresh.clone());
         Ok(fresh)
     }
 
     /// Connects before a round, and returns when the server reads from the connection: the kernel connects
     /// before the server accepts, only an answer shows it, and a race needs all of them read at once.
+    ///
+    /// Nobody measures a client yet: the lab waits, for a server that is still at work for somebody else too.
     pub async fn warm_up(&self, line: &Line) -> Result<(), StoreError> {
         let _turn = line.connecting.lock().await;
         let mut connection = match line.get() {
             Some(connection) => connection,
-            None => self.connect(BEFORE_A_ROUND).await?,
+            None => {
+                let fresh = patient::connect(&self.client()?, AsyncConnectionConfig::new()).await;
+                fresh.map_err(|e| StoreError::NotConnected(self.describe(&e)))?
+            }
         };
-        connection.set_response_timeout(BEFORE_A_ROUND.response);
-        let answer: Result<(), RedisError> = redis::cmd("PING").query_async(&mut connection).await;
-        answer.map_err(|e| self.judge(line, &e))?;
+        let greeting = redis::cmd("PING");
+        let answer: Result<(), RedisError> = patiently(greeting.query_async(&mut connection)).await;
+        answer.map_err(|e| StoreError::NoAnswer(e.to_string()))?;
         connection.set_response_timeout(self.patience.response);
         *line.slot() = Some(connection);
         Ok(())
