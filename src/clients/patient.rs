@@ -82,6 +82,7 @@ mod tests {
 
     /// A standstill of thirty times the patience, in one poll as a machine's would be.
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "this is what a standstill is")]
     async fn a_standstill_is_waited_out_and_silence_is_not() {
         let nap = Duration::from_millis(1);
         let late = async {
