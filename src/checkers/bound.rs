@@ -2,37 +2,50 @@
 
 use std::fmt::Write as _;
 
-use super::groups::{Group, Groups, Members, epoch_ns, first_touches, preset, slack_ns};
-use crate::model::bounds::{Admitted, Excess, TimeContext, over};
+use super::groups::{Group, Groups, Members, epoch_ns, first_touch, first_touches, preset, slack_ns};
+use crate::model::bounds::{Admitted, Excess, Glance, TimeContext, glance, over};
 use crate::model::contract::{Bound, OnOutage, Scope};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 
-/// Any round convicts. A pass needs rounds in which more was asked for than the bound allows and,
-/// where calls were meant to overlap, in which they did.
+/// A bound for each key. Any round convicts. A pass needs rounds in which more was asked for than the bound
+/// allows and, where calls were meant to overlap, in which they did.
 pub fn judge(cell: &Cell, bound: &Bound, scope: Scope) -> Finding {
+    judge_groups(cell, bound, |round| Groups::by_key(round, scope))
+}
+
+/// The same for a bound over all keys together.
+pub fn judge_across(cell: &Cell, bound: &Bound, scope: Scope) -> Finding {
+    judge_groups(cell, bound, |round| Groups::together(round, scope))
+}
+
+fn judge_groups(cell: &Cell, bound: &Bound, groups: impl for<'r> Fn(&'r Round) -> Groups<'r>) -> Finding {
     let mut first: Option<(&Round, Group, Excess, Vec<Admitted>)> = None;
     let mut convicted = 0;
     let mut power = Power::default();
     for round in &cell.rounds {
         let overlap = round.overlap();
-        // One copy of a group's calls at a time.
+        // One copy of a group's calls at a time, and of those that a glance does not clear.
         let mut counted = Vec::new();
-        let groups = Groups::of(round, scope);
+        let groups = groups(round);
         let touches = first_touches(round);
         let mut pressed = false;
         for (group, ops) in groups.iter() {
-            let time = time_of(cell, round, touches[group.0.0 as usize]);
-            count(&mut counted, round, &group, &ops, bound, |outcome| outcome == Outcome::Admitted);
-            power.most = power.most.max(counted.iter().map(|a| a.cost).sum());
-            if let Some(found) = over(bound, &counted, time) {
-                convicted += 1;
-                if first.is_none() {
-                    first = Some((round, group, found.explain(bound, &counted), counted));
+            let time = time_of(cell, round, first_touch(&touches, &group));
+            let admitted = |outcome| outcome == Outcome::Admitted;
+            let calls = || count(round, &group, &ops, bound, admitted);
+            power.most = power.most.max(calls().map(|a| a.cost).sum());
+            if glance(bound, calls(), time) != Glance::Clear {
+                keep(&mut counted, calls());
+                if let Some(found) = over(bound, &counted, time) {
+                    convicted += 1;
+                    if first.is_none() {
+                        first = Some((round, group, found.explain(bound, &counted), counted));
+                    }
+                    break;
                 }
-                break;
             }
             pressed = pressed || would_convict(&mut counted, round, &group, &ops, bound, time);
         }
@@ -135,30 +148,33 @@ fn decides_alone(cell: &Cell) -> bool {
 
 /// The calls of a group that count, and its preset. A preset above the bound breaks nothing by
 /// itself: it counts for as much as the bound allows, so that any call admitted on top of it does.
-fn count(
-    into: &mut Vec<Admitted>,
+fn count<'a, C: Fn(Outcome) -> bool + Clone>(
     round: &Round,
     group: &Group,
-    ops: &Members<'_>,
+    ops: &Members<'a>,
     bound: &Bound,
-    counts: impl Fn(Outcome) -> bool,
-) {
+    counts: C,
+) -> impl Iterator<Item = Admitted> + Clone + use<'a, C> {
     let before = preset(round, group).map(|(used, invoke, complete)| Admitted {
         op: None,
         invoke,
         complete,
         cost: used.min(bound.burst().unwrap_or(0)),
     });
-    let calls = ops.iter().filter(|o| counts(o.outcome)).map(|o| Admitted {
+    let calls = ops.iter().filter(move |o| counts(o.outcome)).map(|o| Admitted {
         op: Some(o.id),
         invoke: o.invoke,
         complete: o.complete,
         cost: o.cost.get().into(),
     });
+    before.into_iter().chain(calls)
+}
+
+fn keep(into: &mut Vec<Admitted>, calls: impl Iterator<Item = Admitted> + Clone) {
     into.clear();
     // Exactly: a vector that grows by doubling takes three times what it holds.
-    into.reserve_exact(ops.len() + 1);
-    into.extend(before.into_iter().chain(calls));
+    into.reserve_exact(calls.clone().count());
+    into.extend(calls);
 }
 
 /// Whether the bound would have been broken had every decided call been admitted. Only that puts the
@@ -174,9 +190,15 @@ fn would_convict(
     time: TimeContext,
 ) -> bool {
     let decided = |outcome| matches!(outcome, Outcome::Admitted | Outcome::Denied);
+    let calls = |most| count(round, group, &ops.first(most), bound, decided);
+    match glance(bound, calls(ops.len()), time) {
+        Glance::Clear => return false,
+        Glance::Over => return true,
+        Glance::Unclear => {}
+    }
     let mut tried = 1 << 12;
     loop {
-        count(counted, round, group, &ops.first(tried), bound, decided);
+        keep(counted, calls(tried));
         if over(bound, counted, time).is_some() {
             return true;
         }
@@ -201,8 +223,8 @@ fn witness(
 ) -> String {
     let origin = round.began.0;
     let at = |t: Nanos| Nanos(t.0.saturating_sub(origin));
-    let key = round.keys.get(group.0.0 as usize).map_or("?", String::as_str);
-    let of_node = group.1.map(|n| format!(" on node {n}")).unwrap_or_default();
+    let key = group.name(round);
+    let of_node = group.node.map(|n| format!(" on node {n}")).unwrap_or_default();
     let members: Vec<&Admitted> = found.members.iter().map(|i| &ops[*i]).collect();
     let before: u64 = members.iter().filter(|m| m.op.is_none()).map(|m| m.cost).sum();
     let calls: Vec<&Admitted> = members.iter().copied().filter(|m| m.op.is_some()).collect();

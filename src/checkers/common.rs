@@ -1,8 +1,7 @@
 //! What the checkers share that follow single calls: whose calls count together, what each may have
 //! taken out of the limit, and how a witness speaks of them.
 
-use std::ops::Range;
-
+use super::groups::{Group, Groups};
 use crate::model::contract::{Denials, Scope};
 use crate::model::history::{Cell, Preset, Round};
 use crate::model::op::{KeyId, Op, Outcome, Source};
@@ -10,13 +9,9 @@ use crate::model::room::{TimeContext, Use};
 use crate::model::units::{Nanos, NodeId};
 use crate::model::verdict::Finding;
 
-/// The calls of a round that count together, in parts: O(n) for keys, O(n log n) for nodes.
+/// The calls of a round that count together, in parts, each with what was used before.
 pub struct Parts<'a> {
-    round: &'a Round,
-    /// Places in the round's ops, part by part, each part in order of invocation. Empty where the
-    /// round is one part and recorded in order.
-    order: Vec<u32>,
-    parts: Vec<(Option<KeyId>, Option<NodeId>, Range<usize>)>,
+    groups: Groups<'a>,
     /// By key.
     presets: Vec<Preset>,
 }
@@ -29,53 +24,26 @@ pub struct Part<'a> {
     pub key: Option<KeyId>,
     pub node: Option<NodeId>,
     pub ops: &'a [Op],
+    /// By place, calls that take nothing out of the limit whatever was answered; empty if there is none.
+    pub left_out: &'a [bool],
     presets: &'a [Preset],
 }
 
 impl<'a> Parts<'a> {
     /// Each key by itself, and each node where the scope is the node.
     pub fn by_key(round: &'a Round, scope: Scope) -> Self {
-        Self::new(round, scope, true)
+        Self::of(Groups::by_key(round, scope))
     }
 
     /// All keys together.
     pub fn together(round: &'a Round, scope: Scope) -> Self {
-        Self::new(round, scope, false)
+        Self::of(Groups::together(round, scope))
     }
 
-    fn new(round: &'a Round, scope: Scope, apart: bool) -> Self {
-        let mut presets = round.presets.clone();
+    fn of(groups: Groups<'a>) -> Self {
+        let mut presets = groups.round.presets.clone();
         presets.sort_by_key(|p| p.key);
-        let ops = &round.ops;
-        let in_order = ops.is_sorted_by_key(|op| op.invoke);
-        if in_order && scope == Scope::Global && (!apart || round.keys.len() == 1) {
-            let key = apart.then_some(KeyId(0));
-            let parts = if ops.is_empty() { Vec::new() } else { vec![(key, None, 0..ops.len())] };
-            return Self { round, order: Vec::new(), parts, presets };
-        }
-        let op = |place: &u32| &ops[*place as usize];
-        let of = |place: &u32| {
-            let op = op(place);
-            (apart.then_some(op.key), (scope == Scope::Node).then_some(op.node))
-        };
-        let mut order: Vec<u32> = (0..).take(ops.len()).collect();
-        if !in_order {
-            order.sort_by_key(|place| op(place).invoke);
-        }
-        if apart {
-            order = dealt_out(&order, round.keys.len(), |place| op(place).key.0 as usize);
-        }
-        if scope == Scope::Node {
-            order.chunk_by_mut(|a, b| of(a).0 == of(b).0).for_each(|of_key| of_key.sort_by_key(of));
-        }
-        let mut parts = Vec::new();
-        let mut begin = 0;
-        for of_part in order.chunk_by(|a, b| of(a) == of(b)) {
-            let (key, node) = of(&of_part[0]);
-            parts.push((key, node, begin..begin + of_part.len()));
-            begin += of_part.len();
-        }
-        Self { round, order, parts, presets }
+        Self { groups, presets }
     }
 
     /// Visits part after part. The ops of one are gathered first: one after the other they lie far
@@ -91,17 +59,14 @@ impl<'a> Parts<'a> {
     /// The same, up to the first witness.
     pub fn try_each(&self, mut visit: impl FnMut(Part) -> Result<(), String>) -> Result<(), String> {
         let mut gathered = Vec::new();
-        for (key, node, range) in &self.parts {
-            let ops = if self.order.is_empty() {
-                &self.round.ops[..]
-            } else {
+        for (Group { key, node }, members) in self.groups.iter() {
+            let ops = members.in_a_row().unwrap_or_else(|| {
                 gathered.clear();
-                gathered
-                    .extend(self.order[range.clone()].iter().map(|place| self.round.ops[*place as usize]));
-                &gathered[..]
-            };
-            let presets = self.presets_of(*key);
-            visit(Part { round: self.round, key: *key, node: *node, ops, presets })?;
+                gathered.extend(members.iter().copied());
+                &gathered
+            });
+            let (round, presets) = (self.groups.round, self.presets_of(key));
+            visit(Part { round, key, node, ops, left_out: &[], presets })?;
         }
         Ok(())
     }
@@ -114,24 +79,6 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A stable counting sort.
-fn dealt_out(order: &[u32], piles: usize, pile: impl Fn(&u32) -> usize) -> Vec<u32> {
-    let mut ends = vec![0usize; piles + 1];
-    for place in order {
-        ends[pile(place) + 1] += 1;
-    }
-    for n in 1..ends.len() {
-        ends[n] += ends[n - 1];
-    }
-    let mut dealt = vec![0; order.len()];
-    for place in order {
-        let next = &mut ends[pile(place)];
-        dealt[*next] = *place;
-        *next += 1;
-    }
-    dealt
-}
-
 impl<'a> Part<'a> {
     pub fn presets(&self) -> impl Iterator<Item = &'a Preset> + Clone + use<'a> {
         let node = self.node;
@@ -141,7 +88,27 @@ impl<'a> Part<'a> {
     /// Everything that may have been taken out of the limit, refusals included or not.
     pub fn uses(&self, denials: Denials) -> impl Iterator<Item = Use> + use<'a> {
         let before = self.presets().map(|p| Use { invoke: p.invoke, complete: p.complete, cost: p.used });
-        before.chain(self.ops.iter().filter_map(move |op| use_of(op, denials)))
+        before.chain(self.counted().filter_map(move |op| use_of(op, denials)))
+    }
+
+    /// The calls that are not left out.
+    pub fn counted(&self) -> impl Iterator<Item = &'a Op> + use<'a> {
+        let left_out = self.left_out;
+        let counts = move |place| !left_out.get(place).is_some_and(|out| *out);
+        self.ops.iter().enumerate().filter(move |(place, _)| counts(*place)).map(|(_, op)| op)
+    }
+
+    /// The same calls, of which some take nothing: by place, or nobody if it is empty.
+    pub fn leaving_out<'b>(self, left_out: &'b [bool]) -> Part<'b>
+    where
+        'a: 'b,
+    {
+        Part { left_out, ..self }
+    }
+
+    /// The first few calls, at most so many.
+    pub fn first(self, most: usize) -> Self {
+        Self { ops: &self.ops[..most.min(self.ops.len())], ..self }
     }
 
     /// When the part's first call was made, or its preset.
@@ -165,6 +132,14 @@ impl<'a> Part<'a> {
         };
         format!("round {}{node}, {key}", self.round.index)
     }
+}
+
+/// By place in a part what is known of calls by their number; empty if nothing is.
+pub fn left_out_of(part: &Part, unexplained: &[bool]) -> Vec<bool> {
+    if unexplained.is_empty() {
+        return Vec::new();
+    }
+    part.ops.iter().map(|op| unexplained[op.id.0 as usize]).collect()
 }
 
 /// What a call may have taken out of the limit, and when.

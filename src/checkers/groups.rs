@@ -1,8 +1,7 @@
-//! The calls of a round by what they count against: one key, and one node where the scope is the node.
-//! And what else is known of such a group: its preset, its first touch, its slack.
+//! The calls of a round by what they count against: one key (or all of them together), and one node where
+//! the scope is the node. And what else is known of such a group: its preset, its first touch, its slack.
 //!
-//! Grouped once, by two passes of a counting sort: O(ops + keys), 4 bytes per op, and nothing at all
-//! where there is one group.
+//! Grouped by counting: O(ops + keys), 4 bytes per op, and nothing at all where there is one group.
 
 use std::ops::Range;
 
@@ -11,58 +10,85 @@ use crate::model::history::{Cell, Round};
 use crate::model::op::{KeyId, Op};
 use crate::model::units::{Nanos, NodeId};
 
-/// One key, and one node where the scope is the node.
-pub type Group = (KeyId, Option<NodeId>);
+/// One key, or all of them, and one node where the scope is the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    pub key: Option<KeyId>,
+    pub node: Option<NodeId>,
+}
+
+impl Group {
+    pub fn has(&self, key: KeyId, node: NodeId) -> bool {
+        self.key.is_none_or(|k| k == key) && self.node.is_none_or(|n| n == node)
+    }
+
+    /// `user:42`, as the round names it.
+    pub fn name<'r>(&self, round: &'r Round) -> &'r str {
+        let of = |key: KeyId| round.keys.get(key.0 as usize).map_or("?", String::as_str);
+        self.key.map_or("all keys together", of)
+    }
+}
 
 pub struct Groups<'a> {
-    round: &'a Round,
-    scope: Scope,
-    /// Places of the ops, group by group, in order of invocation; empty if they are one group.
+    pub round: &'a Round,
+    /// Places of the ops, group by group, in order of invocation; empty if they are one group in that
+    /// order.
     order: Vec<u32>,
-    /// Where in that order each group ends.
-    ends: Vec<u32>,
+    groups: Vec<(Group, Range<usize>)>,
 }
 
 impl<'a> Groups<'a> {
-    pub fn of(round: &'a Round, scope: Scope) -> Self {
+    /// Each key by itself.
+    pub fn by_key(round: &'a Round, scope: Scope) -> Self {
+        Self::new(round, scope, true)
+    }
+
+    /// All keys together.
+    pub fn together(round: &'a Round, scope: Scope) -> Self {
+        Self::new(round, scope, false)
+    }
+
+    fn new(round: &'a Round, scope: Scope, apart: bool) -> Self {
         let ops = &round.ops;
-        let count = u32::try_from(ops.len()).expect("fewer than 2^32 ops in a round");
-        let same = |a: &Op, b: &Op| group(a, scope) == group(b, scope);
-        if ops.windows(2).all(|pair| same(&pair[0], &pair[1])) {
-            let ends = if ops.is_empty() { Vec::new() } else { vec![count] };
-            return Self { round, scope, order: Vec::new(), ends };
-        }
-        let places: Vec<u32> = (0..count).collect();
-        let by_key = |places: &[u32]| sorted(places, |at| ops[at as usize].key.0);
-        let (order, ends) = match scope {
-            Scope::Global => by_key(&places),
-            Scope::Node => {
-                let (by_node, _) = sorted(&places, |at| ops[at as usize].node.0.into());
-                drop(places);
-                let (order, _) = by_key(&by_node);
-                let runs = order.chunk_by(|a, b| same(&ops[*a as usize], &ops[*b as usize]));
-                let lengths = runs.map(|run| u32::try_from(run.len()).unwrap_or(u32::MAX));
-                let ends = lengths.scan(0, |end, length| {
-                    *end += length;
-                    Some(*end)
-                });
-                let ends = ends.collect();
-                (order, ends)
-            }
+        let per_node = scope == Scope::Node;
+        let of = |op: &Op| Group { key: apart.then_some(op.key), node: per_node.then_some(op.node) };
+        let in_order = ops.is_sorted_by_key(|op| op.invoke);
+        let Some(first) = ops.first().map(of) else {
+            return Self { round, order: Vec::new(), groups: Vec::new() };
         };
-        Self { round, scope, order, ends }
+        if in_order && (!apart || round.keys.len() == 1) && (!per_node || ops.iter().all(|o| of(o) == first))
+        {
+            return Self { round, order: Vec::new(), groups: vec![(first, 0..ops.len())] };
+        }
+        let mut order = Vec::new();
+        if !in_order {
+            order = (0..count(ops.len())).collect();
+            order.sort_by_key(|at| ops[*at as usize].invoke);
+        }
+        let mut ends = vec![count(ops.len())];
+        if per_node {
+            (order, ends) = dealt_out(ops, &order, |op| op.node.0.into());
+        }
+        if apart {
+            (order, ends) = dealt_out(ops, &order, |op| op.key.0);
+        }
+        let mut groups = Vec::new();
+        let mut begin = 0;
+        for end in ends.into_iter().map(|end| end as usize) {
+            let pile = order.get(begin..end).unwrap_or_default();
+            // A pile is one group but for the nodes of a key.
+            let alone = !(apart && per_node);
+            for group in pile.chunk_by(|a, b| alone || of(&ops[*a as usize]) == of(&ops[*b as usize])) {
+                groups.push((of(&ops[group[0] as usize]), begin..begin + group.len()));
+                begin += group.len();
+            }
+        }
+        Self { round, order, groups }
     }
 
     /// The groups by key and node, each with its calls in order of invocation.
     pub fn iter(&self) -> impl Iterator<Item = (Group, Members<'_>)> {
-        let mut from = 0;
-        self.ends.iter().filter_map(move |end| {
-            let range = from..*end as usize;
-            from = range.end;
-            let members = Members { groups: self, range };
-            let first = members.iter().next()?;
-            Some((group(first, self.scope), members))
-        })
+        self.groups.iter().map(|(group, range)| (*group, Members { groups: self, range: range.clone() }))
     }
 }
 
@@ -88,10 +114,45 @@ impl<'a> Members<'a> {
         let Groups { round, order, .. } = self.groups;
         self.range.clone().map(move |n| &round.ops[order.get(n).map_or(n, |at| *at as usize)])
     }
+
+    /// Them in a row, where they already are.
+    pub fn in_a_row(&self) -> Option<&'a [Op]> {
+        self.groups.order.is_empty().then(|| &self.groups.round.ops[self.range.clone()])
+    }
 }
 
-fn group(op: &Op, scope: Scope) -> Group {
-    (op.key, (scope == Scope::Node).then_some(op.node))
+fn count(ops: usize) -> u32 {
+    u32::try_from(ops).expect("fewer than 2^32 ops in a round")
+}
+
+/// A counting sort by a small number, of ops in this order, or as they come if it is empty: those of the
+/// same number stay as they were. And where each number ends.
+fn dealt_out(ops: &[Op], order: &[u32], number: impl Fn(&Op) -> u32) -> (Vec<u32>, Vec<u32>) {
+    let mut next: Vec<u32> = Vec::new();
+    for op in ops {
+        let n = number(op) as usize;
+        if n >= next.len() {
+            next.resize(n + 1, 0);
+        }
+        next[n] += 1;
+    }
+    let mut sum = 0;
+    for place in &mut next {
+        sum += std::mem::replace(place, sum);
+    }
+    let mut dealt = vec![0; ops.len()];
+    let mut deal = |at: u32| {
+        let place = &mut next[number(&ops[at as usize]) as usize];
+        dealt[*place as usize] = at;
+        *place += 1;
+    };
+    if order.is_empty() {
+        (0..count(ops.len())).for_each(&mut deal);
+    } else {
+        order.iter().copied().for_each(&mut deal);
+    }
+    // Each number's place has moved on to where it ends.
+    (dealt, next)
 }
 
 /// What a preset says was used, once: a preset of every node is the same statement made to each.
@@ -99,9 +160,17 @@ pub fn preset(round: &Round, group: &Group) -> Option<(u64, Nanos, Nanos)> {
     round
         .presets
         .iter()
-        .filter(|p| p.key == group.0 && group.1.is_none_or(|n| n == p.node))
+        .filter(|p| group.has(p.key, p.node))
         .map(|p| (p.used, p.invoke, p.complete))
         .max_by_key(|(used, ..)| *used)
+}
+
+/// When a group's keys were first touched, of all that is known of each key.
+pub fn first_touch(touches: &[Nanos], group: &Group) -> Nanos {
+    match group.key {
+        Some(key) => touches[key.0 as usize],
+        None => touches.iter().min().copied().unwrap_or_default(),
+    }
 }
 
 /// When each key was first touched, by place in the round's table. Any op may have opened its window,
@@ -130,31 +199,11 @@ pub fn epoch_ns(cell: &Cell, round: &Round) -> i64 {
     round.epoch_ns_at_zero.unwrap_or(cell.epoch_ns_at_zero)
 }
 
-/// Sorted by a small number, those of the same number as they were; and where each number ends.
-fn sorted(places: &[u32], number: impl Fn(u32) -> u32) -> (Vec<u32>, Vec<u32>) {
-    let most = places.iter().map(|at| number(*at)).max().unwrap_or(0) as usize;
-    let mut next = vec![0u32; most + 2];
-    for at in places {
-        next[number(*at) as usize + 1] += 1;
-    }
-    for n in 1..next.len() {
-        next[n] += next[n - 1];
-    }
-    let mut sorted = vec![0; places.len()];
-    for at in places {
-        let place = &mut next[number(*at) as usize];
-        sorted[*place as usize] = *at;
-        *place += 1;
-    }
-    // Each number's place has moved on to where it ends.
-    next.truncate(most + 1);
-    (sorted, next)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::units::{Cost, Nanos, OpId};
+    use proptest::prelude::*;
 
     fn round(calls: &[(u32, u16)]) -> Round {
         let mut round = Round::default();
@@ -167,10 +216,10 @@ mod tests {
     }
 
     fn groups(round: &Round, scope: Scope) -> Vec<(u32, Option<u16>, Vec<u32>)> {
-        let groups = Groups::of(round, scope);
-        let one = |((key, node), ops): (Group, Members<'_>)| {
+        let groups = Groups::by_key(round, scope);
+        let one = |(Group { key, node }, ops): (Group, Members<'_>)| {
             assert_eq!(ops.len(), ops.iter().count());
-            (key.0, node.map(|n| n.0), ops.iter().map(|o| o.id.0).collect())
+            (key.unwrap().0, node.map(|n| n.0), ops.iter().map(|o| o.id.0).collect())
         };
         groups.iter().map(one).collect()
     }
@@ -188,5 +237,38 @@ mod tests {
     fn one_key_is_one_group_and_no_call_is_none() {
         assert_eq!(groups(&round(&[(0, 0), (0, 1)]), Scope::Global), [(0, None, vec![0, 1])]);
         assert_eq!(groups(&round(&[]), Scope::Global), []);
+    }
+
+    proptest! {
+        /// Against a table of all pairs of key and node, whatever order the calls were recorded in.
+        #[test]
+        fn groups_are_those_of_a_table(
+            calls in prop::collection::vec((0u32..6, 0u16..4, 0i64..40), 0..60),
+            per_node in any::<bool>(), apart in any::<bool>(), recorded_in_order in any::<bool>(),
+        ) {
+            let mut calls = calls;
+            if recorded_in_order {
+                calls.sort_by_key(|(.., at)| *at);
+            }
+            let mut round = round(&calls.iter().map(|(key, node, _)| (*key, *node)).collect::<Vec<_>>());
+            round.ops.iter_mut().zip(&calls).for_each(|(op, (.., at))| op.invoke = Nanos(*at));
+            let scope = if per_node { Scope::Node } else { Scope::Global };
+            let found = if apart { Groups::by_key(&round, scope) } else { Groups::together(&round, scope) };
+            let found: Vec<_> =
+                found.iter().map(|(g, ops)| (g, ops.iter().map(|o| o.id.0).collect::<Vec<_>>())).collect();
+            let mut table = std::collections::BTreeMap::<_, Vec<(i64, u32)>>::new();
+            for op in &round.ops {
+                let of = (apart.then_some(op.key), per_node.then_some(op.node));
+                table.entry(of).or_default().push((op.invoke.0, op.id.0));
+            }
+            let expected: Vec<_> = table
+                .into_iter()
+                .map(|((key, node), mut ops)| {
+                    ops.sort_unstable();
+                    (Group { key, node }, ops.into_iter().map(|(_, id)| id).collect::<Vec<_>>())
+                })
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
     }
 }

@@ -28,7 +28,7 @@ impl Checker for KeysDeclaredAndOneSlot {
     fn judge(&self, cell: &Cell) -> Finding {
         let touches = || cell.rounds.iter().flat_map(|r| r.touches.iter().map(move |t| (r, t)));
         let undeclared: Vec<_> = touches().filter(|(_, t)| t.refused.is_some()).collect();
-        let spread: Vec<_> = touches().filter(|(_, t)| slots(t) > 1).collect();
+        let spread: Vec<_> = touches().filter(|(_, t)| spread(t)).collect();
         if let Some((round, touch)) = undeclared.first().or(spread.first()) {
             return Finding::fail(witness(round, touch, undeclared.len(), spread.len()));
         }
@@ -59,12 +59,14 @@ impl Checker for KeysDeclaredAndOneSlot {
     }
 }
 
-/// How many slots its keys lie in.
-fn slots(touch: &Touch) -> usize {
-    let mut slots: Vec<u16> = touch.keys.iter().map(|k| slot(k.as_bytes())).collect();
-    slots.sort_unstable();
-    slots.dedup();
-    slots.len()
+/// Whether its keys lie in different slots.
+fn spread(touch: &Touch) -> bool {
+    let Some((first, others)) = touch.keys.split_first() else { return false };
+    !others.is_empty() && {
+        let of = |key: &String| slot(key.as_bytes());
+        let first = of(first);
+        others.iter().any(|key| of(key) != first)
+    }
 }
 
 fn witness(round: &Round, touch: &Touch, undeclared: usize, spread: usize) -> String {

@@ -9,7 +9,6 @@
 use super::bound;
 use crate::model::contract::Bound;
 use crate::model::history::Cell;
-use crate::model::op::KeyId;
 use crate::model::verdict::{Finding, Verdict};
 use crate::ports::checker::Checker;
 
@@ -31,7 +30,7 @@ impl Checker for NeverOverLimit {
         }
         let own = bound::judge(cell, &contract.bound, contract.scope);
         let Some(across) = contract.across_keys else { return own };
-        let all = bound::judge(&as_one_key(cell), &across, contract.scope);
+        let all = bound::judge_across(cell, &across, contract.scope);
         match (own.verdict, all.verdict) {
             (Verdict::Fail, _) | (_, Verdict::Pass) => own,
             (_, Verdict::Fail) => all,
@@ -45,17 +44,6 @@ impl Checker for NeverOverLimit {
             },
         }
     }
-}
-
-/// The same calls, as if all keys were one: what a bound over all keys counts.
-fn as_one_key(cell: &Cell) -> Cell {
-    let mut cell = cell.clone();
-    for round in &mut cell.rounds {
-        round.keys = vec!["all keys together".to_owned()];
-        round.ops.iter_mut().for_each(|op| op.key = KeyId(0));
-        round.presets.iter_mut().for_each(|preset| preset.key = KeyId(0));
-    }
-    cell
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn follow(cell: &Cell, round: &Round, whole_seconds: bool) -> Result<Held, Strin
     let mut all = BTreeMap::new();
     if cell.header.contract.across_keys.is_some() {
         Parts::together(round, scope).each(|part| {
-            all.insert(part.node, usage(cell, &part));
+            all.insert(part.node, All::of(usage(cell, &part), &part, cell));
         });
     }
     let mut held = Held::default();
@@ -108,7 +108,37 @@ struct Waits<'a> {
     part: Part<'a>,
     whole_seconds: bool,
     own: Usage,
-    all: Option<&'a mut Usage>,
+    all: Option<&'a mut All>,
+}
+
+/// What is known of all keys together. Asked key by key, so that each question is far from the last.
+struct All {
+    usage: Usage,
+    /// How many uses come before each op of the round, by their numbers; empty if those are not in order of
+    /// invocation.
+    before: Vec<u32>,
+}
+
+impl All {
+    fn of(usage: Usage, part: &Part, cell: &Cell) -> Self {
+        let ops = &part.round.ops;
+        let mut before = Vec::new();
+        if part.ops.len() == ops.len() && ops.is_sorted_by_key(|op| op.invoke) {
+            let denials = cell.header.contract.denials;
+            before.extend(ops.iter().scan(0, |uses, op| {
+                let before = *uses;
+                *uses += u32::from(use_of(op, denials).is_some());
+                Some(before)
+            }));
+        }
+        Self { usage, before }
+    }
+
+    /// Whether uses were surely invoked after D and before E.
+    fn between(&self, d: &Op, e: &Op) -> bool {
+        let before = |number: u32| self.before.get(number as usize).copied().unwrap_or(0);
+        before(e.id.0) > before(d.id.0.saturating_add(1))
+    }
 }
 
 impl Waits<'_> {
@@ -181,7 +211,8 @@ impl Waits<'_> {
         // After a step back D may not have seen what was counted under a later time.
         let from = Nanos(d.invoke.0.saturating_sub(common::step_ns(self.part.round)));
         let alone = |usage: &mut Usage| usage.holds_only(theirs, from, e.complete);
-        alone(&mut self.own) && self.all.as_deref_mut().is_none_or(alone)
+        alone(&mut self.own)
+            && self.all.as_deref_mut().is_none_or(|all| !all.between(d, e) && alone(&mut all.usage))
     }
 
     fn call(&self, op: &Op) -> String {

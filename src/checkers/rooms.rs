@@ -1,6 +1,7 @@
 //! What `no-false-denial`, `no-lost-permit` and `denial-changes-nothing` share: for each decided call,
 //! whether there was room for it, under the bound of its key and under the one over all keys.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::common::{self, Part, Parts, use_of};
@@ -8,12 +9,12 @@ use crate::model::contract::{Bound, Denials};
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
 use crate::model::room::{Call, Ledger, Room};
-use crate::model::units::OpId;
+use crate::model::units::NodeId;
 use crate::model::verdict::Finding;
 
 /// Admitted calls that are asked about once nobody was refused wrongly so far. More are no better
 /// evidence, and each takes time.
-const ENOUGH: u64 = 1_000;
+pub const ENOUGH: u64 = 1_000;
 
 /// The rules by which room is judged: a contract, with refusals counted as used or not.
 #[derive(Clone, Copy)]
@@ -37,58 +38,30 @@ impl<'a> Rules<'a> {
     }
 
     fn call(&self, op: &Op) -> Call {
-        Call {
-            invoke: op.invoke,
-            complete: op.complete,
-            cost: op.cost.get().into(),
-            entered: use_of(op, self.denials).map_or(0, |u| u.cost),
-        }
+        Call { entered: use_of(op, self.denials).map_or(0, |u| u.cost), ..left_out(op) }
     }
 
-    /// For which calls of a round there is room under the bound over all keys: asked in order of time,
-    /// not key by key. `None` if there is no such bound.
-    pub fn across(&self, round: &Round) -> Option<Vec<bool>> {
-        let contract = &self.cell.header.contract;
-        let bound = contract.across_keys?;
-        let mut fits = vec![false; round.ops.len()];
-        Parts::together(round, contract.scope).each(|part| {
-            let mut ledger = self.ledger(&bound, &part);
-            for op in part.ops.iter().filter(|op| common::decided(op)) {
-                fits[op.id.0 as usize] = self.fits(&mut ledger, op);
-            }
-        });
-        Some(fits)
-    }
-
-    /// For which of the calls that are asked about there is room, under both bounds.
-    pub fn fits_each(&self, round: &Round, asked: impl Fn(&Op) -> bool) -> Vec<bool> {
-        let contract = &self.cell.header.contract;
-        let mut fits = vec![false; round.ops.len()];
-        Parts::by_key(round, contract.scope).each(|part| {
-            let mut ledger = self.own(&part);
-            for op in part.ops.iter().filter(|op| asked(op)) {
-                fits[op.id.0 as usize] = self.fits(&mut ledger, op);
-            }
-        });
-        let Some(bound) = contract.across_keys else { return fits };
-        Parts::together(round, contract.scope).each(|part| {
-            let mut ledger = self.ledger(&bound, &part);
-            for op in part.ops.iter().filter(|op| asked(op)) {
-                fits[op.id.0 as usize] &= self.fits(&mut ledger, op);
-            }
-        });
-        fits
+    /// The call at this place, which is not in its own way.
+    pub fn call_in(&self, part: &Part, place: usize) -> Call {
+        let op = &part.ops[place];
+        if part.left_out.get(place).is_some_and(|out| *out) { left_out(op) } else { self.call(op) }
     }
 
     /// The bound that leaves a call least room, how much that is, and what takes it. For witnesses.
     pub fn explain(&self, part: &Part, op: &Op) -> Explained {
+        self.explain_beside(part, op, &[])
+    }
+
+    /// The same where some calls of the round, by their number, take nothing.
+    pub fn explain_beside(&self, part: &Part, op: &Op, unexplained: &[bool]) -> Explained {
         let own = self.explain_by(&self.cell.header.contract.bound, part, op, false);
         let Some(bound) = self.cell.header.contract.across_keys else { return own };
         let mut across = None;
         let together = Parts::together(part.round, self.cell.header.contract.scope);
         together.each(|all| {
             if all.node == part.node {
-                across = Some(self.explain_by(&bound, &all, op, true));
+                let left_out = common::left_out_of(&all, unexplained);
+                across = Some(self.explain_by(&bound, &all.leaving_out(&left_out), op, true));
             }
         });
         across.into_iter().chain([own]).min_by_key(Explained::left).expect("its own bound is one")
@@ -96,7 +69,8 @@ impl<'a> Rules<'a> {
 
     fn explain_by(&self, bound: &Bound, part: &Part, op: &Op, across: bool) -> Explained {
         let mut ledger = self.ledger(bound, part);
-        let room = ledger.room(self.call(op));
+        let place = part.ops.iter().position(|o| o.id == op.id).expect("a call of its part");
+        let room = ledger.room(self.call_in(part, place));
         let since = ledger.taken_since(room);
         let took = |o: &&Op| {
             let taken = use_of(o, self.denials).filter(|u| u.complete >= since && u.invoke <= room.to);
@@ -106,10 +80,54 @@ impl<'a> Rules<'a> {
             room,
             bound: *bound,
             across,
-            takers: part.ops.iter().filter(took).copied().collect(),
+            takers: part.counted().filter(took).copied().collect(),
             before: part.presets().filter(|p| p.complete >= since).map(|p| p.used).sum(),
         }
     }
+}
+
+/// Room under the bound over all keys, where there is one. Made when it is first asked for: few calls
+/// have room under the bound of their own key and are in question.
+pub struct Across<'a> {
+    rules: Rules<'a>,
+    round: &'a Round,
+    /// By number, calls that take nothing; empty if there is none.
+    unexplained: Vec<bool>,
+    /// For each node, or for all together.
+    ledgers: Option<BTreeMap<Option<NodeId>, Ledger>>,
+}
+
+impl<'a> Across<'a> {
+    pub fn new(rules: Rules<'a>, round: &'a Round, unexplained: Vec<bool>) -> Self {
+        Self { rules, round, unexplained, ledgers: None }
+    }
+
+    pub fn unexplained(&self) -> &[bool] {
+        &self.unexplained
+    }
+
+    /// Whether there is room for a decided call of this part.
+    pub fn fits(&mut self, part: &Part, op: &Op) -> bool {
+        let Self { rules, round, unexplained, .. } = self;
+        let contract = &rules.cell.header.contract;
+        let Some(bound) = contract.across_keys else { return true };
+        let ledgers = self.ledgers.get_or_insert_with(|| {
+            let mut ledgers = BTreeMap::new();
+            Parts::together(round, contract.scope).each(|all| {
+                let left_out = common::left_out_of(&all, unexplained);
+                ledgers.insert(all.node, rules.ledger(&bound, &all.leaving_out(&left_out)));
+            });
+            ledgers
+        });
+        let out = unexplained.get(op.id.0 as usize).is_some_and(|out| *out);
+        let call = if out { left_out(op) } else { rules.call(op) };
+        ledgers.get_mut(&part.node).is_none_or(|ledger| ledger.fits(call))
+    }
+}
+
+/// A call of which nothing stands in the ledger.
+fn left_out(op: &Op) -> Call {
+    Call { invoke: op.invoke, complete: op.complete, cost: op.cost.get().into(), entered: 0 }
 }
 
 /// Why there was room for a call, or why not.
@@ -145,15 +163,15 @@ pub fn judge(cell: &Cell, denials: Denials) -> Finding {
     let rules = Rules { cell, denials };
     let mut seen = Seen::default();
     for round in &cell.rounds {
-        let across = rules.across(round);
-        let room_for_all = |id: OpId| across.as_ref().is_none_or(|fits| fits[id.0 as usize]);
+        let mut across = Across::new(rules, round, Vec::new());
         let wrong_before = seen.wrong;
         Parts::by_key(round, contract.scope).each(|part| {
             seen.denials += part.ops.iter().filter(|op| common::denied(op)).count() as u64;
             let mut ledger = rules.own(&part);
             for op in part.ops.iter().filter(|op| common::decided(op)) {
                 let admitted = op.outcome == Outcome::Admitted;
-                if (admitted && !seen.wants_more()) || !room_for_all(op.id) || !rules.fits(&mut ledger, op) {
+                let asked = !admitted || seen.wants_more();
+                if !(asked && rules.fits(&mut ledger, op) && across.fits(&part, op)) {
                     continue;
                 }
                 if admitted {
@@ -192,7 +210,7 @@ impl Seen {
         self.roomy < ENOUGH
     }
 
-    pub fn roomy_in_words(&self) -> String {
+    fn roomy_in_words(&self) -> String {
         if self.wants_more() { format!("{} calls", self.roomy) } else { format!("{ENOUGH} calls or more") }
     }
 

@@ -9,9 +9,8 @@
 
 use std::sync::Arc;
 
-use redis::aio::MultiplexedConnection;
-
 use super::Access;
+use super::patient::Patient;
 use crate::ports::BoxFuture;
 use crate::ports::store::{Command, Reply, Script, Session, Store, StoreError, Traffic, current_op};
 
@@ -20,7 +19,7 @@ pub type Touched = Arc<dyn Fn(u32, Vec<String>, Option<String>) + Send + Sync>;
 
 pub struct DeclaredKeys {
     inner: Arc<dyn Store>,
-    admin: MultiplexedConnection,
+    admin: Patient,
     user: String,
     touched: Touched,
 }
@@ -33,7 +32,7 @@ impl DeclaredKeys {
     pub async fn connect(
         connect: fn(Access) -> Arc<dyn Store>,
         access: Access,
-        admin: MultiplexedConnection,
+        admin: Patient,
         user: &str,
         touched: Touched,
     ) -> Result<Self, StoreError> {

@@ -6,6 +6,7 @@
 pub mod at_step;
 pub mod declared_keys;
 pub mod far;
+pub mod patient;
 pub mod pooled;
 mod redis_rs;
 pub mod redis_rs_multiplexed;

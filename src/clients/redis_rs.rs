@@ -6,9 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisConnectionInfo, RedisError, Value,
+};
 
 use super::Access;
+use super::patient::{self, patiently};
+use crate::ports::dial::Dial;
 use crate::ports::store::{Command, Reply, Step, StepAction, StoreError, Traffic, mark_sent, next_step};
 
 /// How long a profile waits.
@@ -62,7 +66,7 @@ impl Wire {
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
+    fn client(&self) -> Result<Client, StoreError> {
         let not_connected = |e: RedisError| StoreError::NotConnected(self.describe(&e));
         let url = format!("redis://{}/", self.access.address);
         let info = url.into_connection_info().map_err(not_connected)?;
@@ -71,20 +75,30 @@ impl Wire {
         if let Some(user) = &self.access.user {
             redis = redis.set_username(user).set_password("");
         }
+        Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis)).map_err(not_connected)
+    }
+
+    /// A connection whose other end is held by whoever decides when a command goes on.
+    async fn dialled(&self, dial: &dyn Dial) -> Result<MultiplexedConnection, StoreError> {
+        let stream = dial.dial().map_err(|e| StoreError::NotConnected(e.to_string()))?;
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let endless = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connecting = MultiplexedConnection::new_with_config(&settings, stream, endless).await;
+        let (connection, driver) = connecting.map_err(|e| StoreError::NotConnected(self.describe(&e)))?;
+        tokio::spawn(driver);
+        Ok(connection)
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
         if let Some(dial) = &self.access.dial {
-            let stream = dial.dial().map_err(|e| StoreError::NotConnected(e.to_string()))?;
-            let endless = AsyncConnectionConfig::new().set_response_timeout(None);
-            let connecting = MultiplexedConnection::new_with_config(&redis, stream, endless);
-            let (connection, driver) = connecting.await.map_err(not_connected)?;
-            tokio::spawn(driver);
-            return Ok(connection);
+            return self.dialled(&**dial).await;
         }
-        let client =
-            Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis)).map_err(not_connected)?;
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(self.patience.response))
             .set_connection_timeout(Some(self.patience.connect));
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(not_connected)
+        let connecting = self.client()?;
+        let connecting = connecting.get_multiplexed_async_connection_with_config(&config);
+        connecting.await.map_err(|e| StoreError::NotConnected(self.describe(&e)))
     }
 
     pub async fn connection(&self, line: &Line) -> Result<MultiplexedConnection, StoreError> {
@@ -98,6 +112,27 @@ impl Wire {
         let fresh = self.connect().await?;
         *line.slot() = Some(fresh.clone());
         Ok(fresh)
+    }
+
+    /// Connects before a round, and returns when the server reads from the connection: the kernel connects
+    /// before the server accepts, only an answer shows it, and a race needs all of them read at once.
+    ///
+    /// Nobody measures a client yet: the lab waits, for a server that is still at work for somebody else too.
+    pub async fn warm_up(&self, line: &Line) -> Result<(), StoreError> {
+        let _turn = line.connecting.lock().await;
+        let mut connection = match line.get() {
+            Some(connection) => connection,
+            None => {
+                let fresh = patient::connect(&self.client()?, AsyncConnectionConfig::new()).await;
+                fresh.map_err(|e| StoreError::NotConnected(self.describe(&e)))?
+            }
+        };
+        let greeting = redis::cmd("PING");
+        let answer: Result<(), RedisError> = patiently(greeting.query_async(&mut connection)).await;
+        answer.map_err(|e| StoreError::NoAnswer(e.to_string()))?;
+        connection.set_response_timeout(self.patience.response);
+        *line.slot() = Some(connection);
+        Ok(())
     }
 
     /// One exchange with the server: hook, send, count, hook.

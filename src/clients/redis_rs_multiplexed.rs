@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, Value};
 
 use super::pooled::{Lease, Pool};
 use super::redis_rs::{Line, Patience, Wire, mark_if_inside, reply};
@@ -120,11 +120,7 @@ impl Store for RedisStore {
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             for line in &self.lanes {
-                let mut connection = self.wire.connection(line).await?;
-                // The kernel connects before the server accepts: only an answer shows that the
-                // server reads from here, and a race needs all of them read at once.
-                let answer: Result<(), RedisError> = redis::cmd("PING").query_async(&mut connection).await;
-                answer.map_err(|e| self.wire.judge(line, &e))?;
+                self.wire.warm_up(line).await?;
             }
             Ok(())
         })

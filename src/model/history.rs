@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::contract::{Contract, Requirement};
 use super::matrix::Column;
 use super::op::{Completion, Decision, KeyId, NODE_DIED, Op, Outcome, Source};
-use super::order::by_end;
+use super::order::most_open;
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::scenario::{Act, Time};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
@@ -313,28 +313,13 @@ impl Round {
         // A call of no length is open at no moment.
         let decided =
             |o: &&Op| matches!(o.outcome, Outcome::Admitted | Outcome::Denied) && o.complete > o.invoke;
-        let mut begun = Vec::with_capacity(self.ops.len());
-        let mut ended = Vec::with_capacity(self.ops.len());
-        for op in self.ops.iter().filter(decided) {
-            begun.push(op.invoke);
-            ended.push(op.complete);
+        let intervals = self.ops.iter().filter(decided).map(|o| (o.invoke, o.complete));
+        if self.ops.is_sorted_by_key(|o| o.invoke) {
+            return most_open(intervals);
         }
-        if begun.is_sorted() {
-            by_end(&mut ended, |n| begun[n], |end| *end);
-        } else {
-            begun.sort_unstable();
-            ended.sort_unstable();
-        }
-        let mut most = 0;
-        let mut over = 0;
-        for (n, at) in begun.iter().enumerate() {
-            // A call that ends as another begins did not overlap it.
-            while ended[over] <= *at {
-                over += 1;
-            }
-            most = most.max(n + 1 - over);
-        }
-        most
+        let mut sorted: Vec<_> = intervals.collect();
+        sorted.sort_unstable();
+        most_open(sorted.into_iter())
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Why a text is not a unit. The message says what was expected.
@@ -276,7 +277,26 @@ pub struct Cost(u32);
 
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Self::new(u32::deserialize(d)?).map_err(serde::de::Error::custom)
+        d.deserialize_u64(CostVisitor)
+    }
+}
+
+/// Takes a number of any size and sign, to say what would have been right.
+struct CostVisitor;
+
+impl Visitor<'_> for CostVisitor {
+    type Value = Cost;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a cost: a whole number from 1 to {}", u32::MAX)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Cost, E> {
+        u32::try_from(value).map_err(|_| Cost::refusal(value)).and_then(Cost::new).map_err(E::custom)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Cost, E> {
+        u64::try_from(value).map_err(|_| E::custom(Cost::refusal(value))).and_then(|v| self.visit_u64(v))
     }
 }
 
@@ -285,9 +305,13 @@ impl Cost {
 
     pub fn new(value: u32) -> Result<Self, UnitError> {
         if value == 0 {
-            return Err(UnitError("a cost is at least 1".to_owned()));
+            return Err(Self::refusal(value));
         }
         Ok(Self(value))
+    }
+
+    fn refusal(value: impl fmt::Display) -> UnitError {
+        UnitError(format!("a cost is a whole number from 1 to {}, not {value}", u32::MAX))
     }
 
     #[inline]
@@ -366,6 +390,20 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Window>().unwrap().millis(), ms, "{text}");
         }
+    }
+
+    #[test]
+    fn a_cost_that_is_none_is_refused_with_what_would_be_one() {
+        for text in ["0", "-1", "4294967296", "1.5", "\"2\"", "null", "-9223372036854775808"] {
+            let error = serde_json::from_str::<Cost>(text).unwrap_err().to_string();
+            assert!(error.contains("from 1 to 4294967295"), "{text}: {error}");
+        }
+        assert_eq!(serde_json::from_str::<Cost>("1").unwrap(), Cost::ONE);
+        assert_eq!(serde_json::from_str::<Cost>("4294967295").unwrap().get(), u32::MAX);
+        assert_eq!(
+            Cost::new(0).unwrap_err().to_string(),
+            "a cost is a whole number from 1 to 4294967295, not 0"
+        );
     }
 
     #[test]

@@ -6,12 +6,13 @@ use super::BoxFuture;
 use super::limiter::Limiter;
 use crate::model::op::{Completion, Trace};
 use crate::model::scenario::{PlannedAct, Shape, WorkloadPlan};
-use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed, Window};
+use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId, Seed, Window};
 
 /// What a workload needs to offer one round. Keys that begin with `prefix` are fresh; `nodes` are
 /// built and, unless the pool is to be cold, connected.
 pub struct Offer<'a> {
     pub plan: &'a WorkloadPlan,
+    pub limit: Limit,
     pub window: Window,
     pub nodes: Vec<Arc<dyn Limiter>>,
     pub prefix: Arc<str>,

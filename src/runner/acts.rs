@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use tokio::sync::oneshot;
 
 use super::record::Recorder;
+use crate::clients::patient::Patient;
 use crate::model::history::Event;
 use crate::model::scenario::{Act, PlannedAct, WorkloadPlan};
 use crate::model::units::{Nanos, Span};
@@ -32,7 +32,7 @@ return {turns, took}";
 const TRIAL: u64 = 2_000;
 
 pub struct Acts {
-    connection: MultiplexedConnection,
+    connection: Patient,
     recorder: Arc<Recorder>,
     /// What a turn of the busy script takes, in ns.
     turn_ns: u64,
@@ -44,7 +44,7 @@ pub struct Acts {
 impl Acts {
     /// Measures the server's pace where a busy script is planned.
     pub async fn new(
-        connection: MultiplexedConnection,
+        connection: Patient,
         recorder: Arc<Recorder>,
         plan: &WorkloadPlan,
     ) -> Result<Self, redis::RedisError> {

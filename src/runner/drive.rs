@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use redis::aio::MultiplexedConnection;
 
 use super::acts::Acts;
 use super::plan::{CellPlan, Plan};
@@ -15,6 +14,7 @@ use super::timeline::{Aging, NodeClock, RoundTime};
 use crate::clients::Access;
 use crate::clients::declared_keys::{DeclaredKeys, Touched};
 use crate::clients::far::Far;
+use crate::clients::patient::Patient;
 use crate::model::contract::{Bound, DecidingClock, Scope};
 use crate::model::history::Event;
 use crate::model::report::{CellHonesty, ServerInfo};
@@ -100,6 +100,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let (began, cpu_before) = (drive.recorder.now(), thread_cpu());
         let offer = Offer {
             plan: &offered,
+            limit: drive.cell.settings.limit,
             window: drive.cell.settings.window,
             nodes,
             prefix: Arc::from(prefix.as_str()),
@@ -160,7 +161,7 @@ pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
 }
 
 /// Whether the server tells when a key expires, and not only in how long (from 7.0).
-async fn tells_moments(connection: &mut MultiplexedConnection) -> bool {
+async fn tells_moments(connection: &mut Patient) -> bool {
     redis::cmd("PEXPIRETIME").arg("rl-lab:none").query_async::<i64>(connection).await.is_ok()
 }
 
@@ -169,7 +170,7 @@ fn span(from: Nanos, to: Nanos) -> Duration {
 }
 
 /// One store per node, connected unless the pool is to be cold.
-async fn connect(drive: &Drive<'_>, admin: &MultiplexedConnection) -> anyhow::Result<Vec<Arc<dyn Store>>> {
+async fn connect(drive: &Drive<'_>, admin: &Patient) -> anyhow::Result<Vec<Arc<dyn Store>>> {
     let workload = &drive.cell.setup.workload;
     let observe = &drive.cell.setup.observe;
     let (connections, nodes) = (workload.connections.get(), workload.nodes.get());
@@ -254,19 +255,12 @@ fn add_traffic(honesty: &mut CellHonesty, stores: &[Arc<dyn Store>]) {
 }
 
 /// A connection of the lab's own, for looking at the store between rounds.
-pub async fn admin(address: SocketAddr) -> anyhow::Result<MultiplexedConnection> {
-    let client = redis::Client::open(format!("redis://{address}/"))?;
-    let config = redis::AsyncConnectionConfig::new()
-        .set_response_timeout(Some(Duration::from_secs(10)))
-        .set_connection_timeout(Some(Duration::from_secs(5)));
-    client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await
-        .with_context(|| format!("the server at {address} cannot be reached"))
+pub async fn admin(address: SocketAddr) -> anyhow::Result<Patient> {
+    Patient::connect(address).await.with_context(|| format!("the server at {address} cannot be reached"))
 }
 
 /// How the server introduces itself.
-pub async fn server_info(connection: &mut MultiplexedConnection) -> anyhow::Result<ServerInfo> {
+pub async fn server_info(connection: &mut Patient) -> anyhow::Result<ServerInfo> {
     let text: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
     Ok(parse_info(&text))
 }
@@ -284,11 +278,7 @@ fn parse_info(text: &str) -> ServerInfo {
 }
 
 /// Lists the round's keys (a limiter may put something before the key it was given) to the end and records the expiry of each.
-async fn probe_keys(
-    drive: &Drive<'_>,
-    connection: &mut MultiplexedConnection,
-    prefix: &str,
-) -> anyhow::Result<()> {
+async fn probe_keys(drive: &Drive<'_>, connection: &mut Patient, prefix: &str) -> anyhow::Result<()> {
     let mut cursor: u64 = 0;
     loop {
         let scan = redis::cmd("SCAN")
@@ -320,7 +310,7 @@ async fn probe_keys(
 }
 
 /// A counter's value, or how many members the key has.
-async fn held(connection: &mut MultiplexedConnection, key: &str, kind: &str) -> anyhow::Result<Option<u64>> {
+async fn held(connection: &mut Patient, key: &str, kind: &str) -> anyhow::Result<Option<u64>> {
     let ask = match kind {
         "string" => "GET",
         "zset" => "ZCARD",
@@ -334,7 +324,7 @@ async fn held(connection: &mut MultiplexedConnection, key: &str, kind: &str) -> 
 }
 
 /// What the server says the key takes, all its members counted.
-async fn memory(connection: &mut MultiplexedConnection, key: &str) -> anyhow::Result<Option<u64>> {
+async fn memory(connection: &mut Patient, key: &str) -> anyhow::Result<Option<u64>> {
     let ask = redis::cmd("MEMORY").arg("USAGE").arg(key).arg("SAMPLES").arg(0).to_owned();
     Ok(ask.query_async(connection).await?)
 }

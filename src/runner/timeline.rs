@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-
 use super::record::{Recorder, Stop};
+use crate::clients::patient::Patient;
 use crate::model::units::{Nanos, Window};
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
@@ -85,7 +84,7 @@ impl RoundTime {
 
 /// Moves the expiry of a round's keys.
 pub struct Aging {
-    connection: MultiplexedConnection,
+    connection: Patient,
     prefix: String,
     /// Whether the server tells expiries as moments (from 7.0), which leaves nothing to rounding.
     moments: bool,
@@ -114,7 +113,7 @@ end
 return 1";
 
 impl Aging {
-    pub fn new(connection: MultiplexedConnection, prefix: &str, moments: bool) -> Self {
+    pub fn new(connection: Patient, prefix: &str, moments: bool) -> Self {
         let (prefix, failed) = (prefix.to_owned(), Mutex::new(None));
         Self { connection, prefix, moments, aged_ms: AtomicU64::new(0), failed }
     }

@@ -20,7 +20,7 @@ use crate::support::usable;
 pub struct Ground {
     pub backend: Arc<dyn Backend>,
     pub address: std::net::SocketAddr,
-    admin: redis::aio::MultiplexedConnection,
+    admin: rl_lab::clients::patient::Patient,
     _state: tempfile::TempDir,
 }
 

@@ -150,14 +150,37 @@ async fn the_share_that_is_refused_is_what_the_limit_implies() {
     }
 }
 
+/// Drawn costs may all be above the limit, or none: with these seeds some limiters admitted nobody.
+#[tokio::test]
+async fn calls_drawn_from_any_seed_are_admitted_and_refused() {
+    if !usable("local").await {
+        return;
+    }
+    let some = "fixed-window-lua,sliding-log-pipeline,token-bucket-lua:capacity=3";
+    let dear = ["--variation", "cost above the limit", "--variation", "cost 2^32 - 1"];
+    for seed in ["4", "5"] {
+        let report = run(&Lab::new(), "sweep", "local", some, &[&dear[..], &["--seed", seed]].concat());
+        assert_eq!(report.cells.len(), 6);
+        for cell in &report.cells {
+            let round = &cell.rounds[0];
+            assert!(round.admitted > 0 && round.denied > 0, "seed {seed}, {}: {round:?}", cell.limiter);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_busy_script_goes_on_beside_the_calls() {
     if !usable("local").await {
         return;
     }
     let lab = Lab::new();
-    run(&lab, "long-script", "local", "fixed-window-lua", &[]);
+    run(&lab, "long-script", "local", "fixed-window-lua,in-memory", &[]);
     let cells = recorded(&lab);
+    // What was begun is over before anybody connects for what comes next.
+    for pair in cells.windows(2) {
+        let ends = pair[0].rounds[0].acts.iter().map(|act| act.complete);
+        assert!(ends.max() < Some(pair[1].rounds[0].began), "{:?}", pair[1].header.variation);
+    }
     let acts = |name: &str| {
         let cell = cells.iter().find(|c| c.header.variation.as_deref() == Some(name)).unwrap();
         (cell.rounds[0].acts.len(), between(&cell.rounds[0]))

@@ -49,6 +49,25 @@ async fn a_transaction_applies_only_if_what_the_session_watches_was_not_touched(
     ground.end().await;
 }
 
+/// A client waits 500 ms for an answer. That is its own business in a round, and nobody's before one: what
+/// keeps the server busy then makes no run fail.
+#[tokio::test]
+async fn before_a_round_a_busy_server_is_waited_for_and_in_it_no_longer_than_the_client_does() {
+    let Some(ground) = Ground::start("busy").await else { return };
+    let store = store(&ground, 2);
+    let client = redis::Client::open(format!("redis://{}/", ground.address)).unwrap();
+    let mut other = client.get_multiplexed_async_connection().await.unwrap();
+    let mut busy = async || {
+        redis::cmd("CLIENT").arg("PAUSE").arg(1500).exec_async(&mut other).await.unwrap();
+    };
+    busy().await;
+    store.warm_up().await.expect("it is waited for");
+    busy().await;
+    let answer = store.command(command("PING")).await;
+    assert!(matches!(answer, Err(StoreError::NoAnswer(_))), "{answer:?}");
+    ground.end().await;
+}
+
 #[tokio::test]
 async fn a_session_is_one_calls_alone_until_it_is_dropped() {
     let Some(ground) = Ground::start("alone").await else { return };

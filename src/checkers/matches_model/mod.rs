@@ -26,7 +26,7 @@ mod timed;
 mod window;
 
 use super::bound::overlap_shown;
-use super::groups::{Group, Groups, Members, first_touches, preset};
+use super::groups::{Group, Groups, Members, first_touch, first_touches, preset};
 use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Contract, DecidingClock};
 use crate::model::history::{Cell, Round};
@@ -107,11 +107,11 @@ fn judge(cell: &Cell, algorithm: Algorithm) -> Finding {
     let mut tally = Tally::default();
     let mut convicted: Option<(String, u32)> = None;
     for round in &cell.rounds {
-        let groups = Groups::of(round, cell.header.contract.scope);
+        let groups = Groups::by_key(round, cell.header.contract.scope);
         let touches = first_touches(round);
         let overlapped = overlap_shown(cell, round.overlap());
         for (group, ops) in groups.iter() {
-            let first_touch = touches[group.0.0 as usize];
+            let first_touch = first_touch(&touches, &group);
             let case = Case { cell, round, group, ops, algorithm, first_touch };
             match case.say() {
                 Said::Differs(what) => {
@@ -273,8 +273,8 @@ impl Case<'_> {
     }
 
     fn witness(&self, what: &str) -> String {
-        let key = self.round.keys.get(self.group.0.0 as usize).map_or("?", String::as_str);
-        let of_node = self.group.1.map(|n| format!(" on node {n}")).unwrap_or_default();
+        let key = self.group.name(self.round);
+        let of_node = self.group.node.map(|n| format!(" on node {n}")).unwrap_or_default();
         format!("round {}{of_node}, key {key}: {what}", self.round.index)
     }
 }

@@ -1,6 +1,8 @@
 //! A log with the time of each unit of cost, in microseconds: a call is admitted if it and what the
 //! last window holds fit into the limit.
 
+use std::collections::VecDeque;
+
 use super::{Model, Step};
 use crate::model::contract::Denials;
 use crate::model::units::{Cost, Limit, Window};
@@ -11,13 +13,13 @@ pub struct SlidingLog {
     window_us: i64,
     denials: Denials,
     /// The time of each unit, in order.
-    log: Vec<i64>,
+    log: VecDeque<i64>,
 }
 
 impl SlidingLog {
     /// With `denials` charged, refused calls are logged as well: whoever keeps trying stays out.
     pub fn new(limit: Limit, window: Window, denials: Denials) -> Self {
-        Self { limit, window_us: window.nanos() / 1000, denials, log: Vec::new() }
+        Self { limit, window_us: window.nanos() / 1000, denials, log: VecDeque::new() }
     }
 
     /// An entry as old as the window is gone. A clock that goes back finds what it wrote when it
@@ -31,7 +33,9 @@ impl SlidingLog {
         if allowed || self.denials == Denials::Charged {
             let place = self.log.partition_point(|at| *at <= now_us);
             // More than fills the log says no more.
-            self.log.splice(place..place, std::iter::repeat_n(now_us, cost.min(limit.saturating_add(1))));
+            for _ in 0..cost.min(limit.saturating_add(1)) {
+                self.log.insert(place, now_us);
+            }
         }
         let retry_after_ms = match (allowed, cost > limit) {
             (true, _) => Some(0),

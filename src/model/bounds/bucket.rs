@@ -24,6 +24,11 @@ impl Rate {
         i128::from(cost) * i128::from(self.window)
     }
 
+    /// What a span may hold beside what is refilled in it.
+    fn most(self, slack_ns: i64) -> i128 {
+        self.takes(self.capacity) + self.brings(0, slack_ns)
+    }
+
     fn brings(self, from: i64, to: i64) -> i128 {
         i128::from(self.refill) * (i128::from(to) - i128::from(from))
     }
@@ -35,8 +40,8 @@ impl Rate {
 /// so what counts for `a` is a sum over the ops from there on, and the best `a` is the root of a tree of
 /// such sums: O(log n) an op.
 pub fn over(ops: &[Admitted], rate: Rate, slack_ns: i64) -> Option<Over> {
-    let most = rate.takes(rate.capacity) + rate.brings(0, slack_ns);
-    if !may_be_over(ops, rate, most) {
+    let most = rate.most(slack_ns);
+    if !may_be_over(ops, rate, slack_ns) {
         return None;
     }
     let mut tree = Tree::new(ops, rate);
@@ -50,16 +55,33 @@ pub fn over(ops: &[Admitted], rate: Rate, slack_ns: i64) -> Option<Over> {
     None
 }
 
-/// The level of a bucket into which every op is poured when it is invoked, and which nobody refuses.
-/// Everything wholly inside a span was invoked inside it, so this is never below the truth.
-fn may_be_over(ops: &[Admitted], rate: Rate, most: i128) -> bool {
-    let mut last = ops.first().map_or(0, |o| o.invoke.0);
-    let mut level = 0i128;
-    ops.iter().any(|op| {
-        level = (level - rate.brings(last, op.invoke.0)).max(0) + rate.takes(op.cost);
-        last = op.invoke.0;
-        level > most
-    })
+/// Whether the level of a bucket into which every op is poured when it is invoked, and which nobody
+/// refuses, is ever too high. Everything wholly inside a span was invoked inside it, so that level is never
+/// below the truth.
+fn may_be_over(ops: &[Admitted], rate: Rate, slack_ns: i64) -> bool {
+    let mut may = MayBeOver::new(rate, slack_ns);
+    ops.iter().any(|op| may.with(op))
+}
+
+/// The same, told op by op in order of invocation.
+pub struct MayBeOver {
+    rate: Rate,
+    most: i128,
+    last: Option<i64>,
+    level: i128,
+}
+
+impl MayBeOver {
+    pub fn new(rate: Rate, slack_ns: i64) -> Self {
+        Self { rate, most: rate.most(slack_ns), last: None, level: 0 }
+    }
+
+    /// Whether a span that ends with this op, the next, could be over.
+    pub fn with(&mut self, op: &Admitted) -> bool {
+        let last = self.last.replace(op.invoke.0).unwrap_or(op.invoke.0);
+        self.level = (self.level - self.rate.brings(last, op.invoke.0)).max(0) + self.rate.takes(op.cost);
+        self.level > self.most
+    }
 }
 
 /// The best beginning for an end that is known to be over; of equal ones the earliest.

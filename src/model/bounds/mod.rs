@@ -8,13 +8,16 @@
 //! Ops are recorded in the order of their invocation, and everything here goes through them in that
 //! order; ops that come in another are sorted first. Whatever lies wholly inside a span was invoked
 //! inside it: what the invocations alone cannot break is cleared in O(n), without a look at the
-//! completions. Only what is left is put in order of completion ([`super::order`]) and swept:
+//! completions, and as the ops pass by ([`glance`]). Only what is left is put in order of completion ([`super::order`]) and swept:
 //! [`sliding`] in O(n), [`bucket`] in O(n log n). Beside the ops that takes 4 bytes per op for the order
 //! and 4 for a bucket's tree.
 
 mod bucket;
+mod glance;
 mod sliding;
 mod windows;
+
+pub use glance::{Glance, glance};
 
 use std::borrow::Cow;
 

@@ -40,16 +40,38 @@ pub fn over(ops: &[Admitted], reach: i64, most: u64) -> Option<Span> {
 /// Whether so much was invoked within one span that it could be over: everything wholly inside a span
 /// was invoked inside it.
 fn may_be_over(ops: &[Admitted], reach: i64, most: u64) -> bool {
-    let mut sum = 0u128;
-    let mut first = 0;
-    ops.iter().any(|op| {
-        sum += u128::from(op.cost);
-        while first < ops.len() && !within(ops[first].invoke, op.invoke, reach) {
-            sum -= u128::from(ops[first].cost);
-            first += 1;
+    let mut may = MayBeOver::new(ops.iter().copied(), reach, most);
+    ops.iter().any(|op| may.with(op))
+}
+
+/// The same, told op by op in order of invocation.
+pub struct MayBeOver<I> {
+    /// The ops again, from the first that was invoked in the span.
+    behind: I,
+    first: Option<Admitted>,
+    reach: i64,
+    most: u64,
+    sum: u128,
+}
+
+impl<I: Iterator<Item = Admitted>> MayBeOver<I> {
+    pub fn new(mut ops: I, reach: i64, most: u64) -> Self {
+        let first = ops.next();
+        Self { behind: ops, first, reach, most, sum: 0 }
+    }
+
+    /// Whether a span that ends with this op, the next, could be over.
+    pub fn with(&mut self, op: &Admitted) -> bool {
+        if self.reach <= 0 {
+            return false;
         }
-        sum > u128::from(most)
-    })
+        self.sum += u128::from(op.cost);
+        while let Some(first) = self.first.filter(|f| !within(f.invoke, op.invoke, self.reach)) {
+            self.sum -= u128::from(first.cost);
+            self.first = self.behind.next();
+        }
+        self.sum > u128::from(self.most)
+    }
 }
 
 fn within(a: Nanos, b: Nanos, reach: i64) -> bool {

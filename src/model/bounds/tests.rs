@@ -147,6 +147,30 @@ fn any_bool() -> impl Strategy<Value = bool> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
+    /// What is cleared at a glance is clear, what is over is over, and order is not taken for granted.
+    #[test]
+    fn a_glance_tells_what_the_sweep_finds(
+        ops in some_ops(), kind in 0usize..5, n in 1u64..30, per in 1u64..6, ms in 1u64..40,
+        slack in 0i64..3, epoch in 0i64..50,
+    ) {
+        let (limit, refill, window) = (limit(n), limit(per), window(ms));
+        let bound = [
+            Bound::FixedWindow { limit, window },
+            Bound::AlignedWindow { limit, window },
+            Bound::SlidingWindow { limit, window },
+            Bound::WeightedTwoWindow { limit, window },
+            Bound::Bucket { capacity: limit, refill, window },
+        ][kind];
+        let first_touch = ops.iter().map(|o| o.invoke).min().unwrap_or_default();
+        let time = TimeContext { first_touch, slack_ns: slack * MS, epoch_ns_at_zero: epoch * MS };
+        let swept = over(&bound, &ops, time).is_some();
+        match glance(&bound, ops.iter().copied(), time) {
+            Glance::Clear => prop_assert!(!swept),
+            Glance::Over => prop_assert!(swept),
+            Glance::Unclear => {}
+        }
+    }
+
     #[test]
     fn the_tree_agrees_with_the_definition_of_a_bucket(
         ops in some_ops(), capacity in 1u64..30, refill in 1u64..6, ms in 1u64..20, slack in 0i64..3,

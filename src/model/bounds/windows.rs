@@ -6,8 +6,7 @@ use crate::model::units::Nanos;
 /// The window that the first hit opened began no earlier than `first_touch`; it was still open
 /// one window's length after that. Everything that completed before then belongs to it.
 pub fn fixed(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Option<Over> {
-    let from = time.first_touch;
-    let to = Nanos(from.0.saturating_add(window.saturating_sub(time.slack_ns).saturating_sub(1)));
+    let (from, to) = within_first(time, window);
     let costs = ops.iter().filter(|o| inside(o, from, to)).map(|o| o.cost);
     let admitted = costs.fold(0u64, u64::saturating_add);
     if admitted > limit {
@@ -17,6 +16,12 @@ pub fn fixed(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Op
     let two = limit.saturating_mul(2);
     let reach = window.saturating_sub(time.slack_ns);
     sliding::over(ops, reach, two).map(|span| span.of(Rule::TwoWindows, two))
+}
+
+/// Where calls surely belong to the window that the first hit opened.
+pub fn within_first(time: TimeContext, window: i64) -> (Nanos, Nanos) {
+    let from = time.first_touch;
+    (from, Nanos(from.0.saturating_add(window.saturating_sub(time.slack_ns).saturating_sub(1))))
 }
 
 pub fn aligned(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) -> Option<Over> {
@@ -71,12 +76,17 @@ pub fn weighted(ops: &[Admitted], time: TimeContext, limit: u64, window: i64) ->
 /// The ops by the clock-aligned window in which each may have been applied first: in order of
 /// invocation they come window by window.
 fn by_window(ops: &[Admitted], time: TimeContext, window: i64) -> impl Iterator<Item = (i64, &[Admitted])> {
-    let first = move |op: &Admitted| number(op.invoke.0.saturating_sub(time.slack_ns), time, window);
+    let first = move |op: &Admitted| first_window(op, time, window);
     ops.chunk_by(move |a, b| first(a) == first(b)).map(move |members| (first(&members[0]), members))
 }
 
+/// The window in which the op may have been applied first.
+pub fn first_window(op: &Admitted, time: TimeContext, window: i64) -> i64 {
+    number(op.invoke.0.saturating_sub(time.slack_ns), time, window)
+}
+
 /// The window in which the op may have been applied last.
-fn last_window(op: &Admitted, time: TimeContext, window: i64) -> i64 {
+pub fn last_window(op: &Admitted, time: TimeContext, window: i64) -> i64 {
     number(op.complete.0.saturating_add(time.slack_ns), time, window)
 }
 

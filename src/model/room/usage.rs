@@ -139,8 +139,13 @@ impl Usage {
         gallop(near, self.begun.len(), |place| self.begun[place].invoke < at)
     }
 
+    /// Whether the completions have been put in order.
+    pub fn is_in_order(&self) -> bool {
+        self.ended.len() == self.begun.len()
+    }
+
     fn sort(&mut self) {
-        if self.ended.len() == self.begun.len() {
+        if self.is_in_order() {
             return;
         }
         self.ended = (0..self.begun.len()).map(|n| (self.begun[n].complete, self.begun(n).cost)).collect();

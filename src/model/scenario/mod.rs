@@ -222,7 +222,9 @@ impl RequirePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    pub limiter: LimiterRef,
+    /// Of this variant; of every one where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limiter: Option<LimiterRef>,
     /// Under this variation; under every one where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vary: Option<String>,
@@ -305,9 +307,9 @@ impl Scenario {
         }
         let checks: Vec<&str> = self.checks.iter().map(String::as_str).collect();
         for e in &self.expectations {
-            let label = e.limiter.to_string();
+            let label = e.limiter.as_ref().map(ToString::to_string).unwrap_or_default();
             let known: Vec<&str> = labels.iter().map(String::as_str).collect();
-            if !known.contains(&label.as_str()) {
+            if e.limiter.is_some() && !known.contains(&label.as_str()) {
                 return Err((
                     format!("\"{label}\""),
                     format!("an expectation for {}", names::unknown("variant", &label, &known)),
@@ -356,16 +358,17 @@ impl Scenario {
         Ok(())
     }
 
-    /// The verdict expected of a variant under a check and a variation: one that names the variation
-    /// comes before one for all.
+    /// The verdict expected of a variant under a check and a variation. What names both comes before
+    /// what names the variant alone, that before what names the variation alone, and what is said of all of
+    /// them comes last.
     pub fn expected(&self, limiter: &LimiterRef, vary: Option<&str>, check: &str) -> Option<Verdict> {
-        let of = |named: Option<&str>| {
-            self.expectations
-                .iter()
-                .find(|e| e.limiter == *limiter && e.check == check && e.vary.as_deref() == named)
-                .map(|e| e.verdict)
+        let applies = |e: &&Expectation| {
+            e.check == check
+                && e.limiter.as_ref().is_none_or(|l| l == limiter)
+                && e.vary.as_deref().is_none_or(|name| Some(name) == vary)
         };
-        vary.and_then(|name| of(Some(name))).or_else(|| of(None))
+        let closest = self.expectations.iter().filter(applies).rev();
+        closest.max_by_key(|e| (e.limiter.is_some(), e.vary.is_some())).map(|e| e.verdict)
     }
 }
 
@@ -445,6 +448,24 @@ verdict = "fail"
     }
 
     #[test]
+    fn a_cost_that_is_none_is_refused_wherever_it_stands_with_what_would_be_one() {
+        let mixed = "shape = \"mixed\"\nevery = \"1s\"\n";
+        let sequence = "shape = \"sequence\"\n";
+        for cost in ["0", "-1", "4294967296", "1.5"] {
+            let load = refusal("shape = \"burst\"\n", &format!("{mixed}cost = {cost}\n"));
+            let call = refusal(
+                "shape = \"burst\"\nrequests = 200\n",
+                &format!("{sequence}call = [{{ at = \"0s\", cost = {cost} }}]\n"),
+            );
+            let vary = refusal("[[variant]]", &format!("[[vary]]\nname = \"v\"\ncost = {cost}\n[[variant]]"));
+            assert_eq!([load.line, call.line, vary.line], [12, 11, 16], "{cost}: {call}");
+            for error in [load, call, vary] {
+                assert!(error.message.contains("from 1 to 4294967295"), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn a_figure_is_named_rightly_once_and_shown_by_a_chart_that_has_it() {
         let with = |more: &str| refusal("[limit]\n", &format!("{more}\n[limit]\n")).message;
         assert!(with("figures = [\"p99\"]").contains("did you mean `p99-ms`?"));
@@ -477,6 +498,26 @@ verdict = "fail"
         assert!(read(&beside).unwrap_err().message.contains("beside the calls"));
         let varied = one + "[[vary]]\nname = \"v\"\nin_flight = 2\n";
         assert!(read(&varied).unwrap_err().message.contains("variation 'v'"));
+    }
+
+    #[test]
+    fn what_is_said_of_fewer_comes_before_what_is_said_of_more() {
+        let expect = |what: &str, verdict: &str| {
+            format!("[[expect]]\n{what}check = \"never-over-limit\"\nverdict = \"{verdict}\"\n")
+        };
+        let text = GOOD
+            .replace("[[expect]]\nlimiter = \"a\"\ncheck = \"never-over-limit\"\nverdict = \"fail\"\n", "")
+            + "[[variant]]\nlimiter = \"b\"\n[[vary]]\nname = \"v\"\n[[vary]]\nname = \"w\"\n"
+            + &expect("", "pass")
+            + &expect("vary = \"v\"\n", "unknown")
+            + &expect("limiter = \"a\"\n", "n/a")
+            + &expect("limiter = \"a\"\nvary = \"w\"\n", "fail");
+        let s = Scenario::parse("x.toml", &text).unwrap();
+        let of = |limiter: &str, vary| s.expected(&limiter.parse().unwrap(), Some(vary), "never-over-limit");
+        use Verdict::{Fail, NotApplicable, Pass, Unknown};
+        assert_eq!([of("b", "w"), of("b", "v")], [Some(Pass), Some(Unknown)]);
+        assert_eq!([of("a", "v"), of("a", "w")], [Some(NotApplicable), Some(Fail)]);
+        assert_eq!(s.expected(&"a".parse().unwrap(), Some("v"), "cost"), None);
     }
 
     #[test]

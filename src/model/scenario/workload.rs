@@ -144,7 +144,11 @@ impl WorkloadPlan {
             (Shape::Obedient, every) => {
                 every.map_or(0, Window::millis) * u64::from(self.keys.get()) + 2 * window.millis()
             }
-            (_, every) => every.map_or(0, Window::millis).saturating_mul(self.requests()),
+            (shape, every) => {
+                // In two windows everything comes back that was used up first.
+                let back = if shape == Shape::Mixed { 2 * window.millis() } else { 0 };
+                every.map_or(0, Window::millis).saturating_mul(self.requests()).saturating_add(back)
+            }
         };
         Span::from_millis(ms).unwrap_or_default()
     }

@@ -59,7 +59,9 @@ pub fn counter(op: &Op) -> Result<Option<counter::Call>, BadInput> {
         Value::Null => 1,
         asked => match asked.as_u64().and_then(|c| u32::try_from(c).ok()).filter(|c| *c > 0) {
             Some(cost) => cost,
-            None => return bad(op.line, format!("a cost is a whole number from 1, not {asked}")),
+            None => {
+                return bad(op.line, format!("a cost is a whole number from 1 to {}, not {asked}", u32::MAX));
+            }
         },
     };
     let allowed = match &op.told {
