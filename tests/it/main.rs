@@ -24,3 +24,4 @@ mod scenes;
 mod sessions;
 mod several_keys;
 mod support;
+mod wire;
