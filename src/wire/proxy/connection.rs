@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
+use super::hang_up::HangUp;
 use super::ledger::{After, Hear};
 use super::rule::{Action, Subject};
 use super::rules::Verdict;
@@ -33,13 +34,14 @@ impl Drop for Closing<'_> {
     }
 }
 
-pub async fn serve(mut client: TcpStream, shared: Arc<Shared>, line: Line) {
+pub async fn serve(mut client: HangUp<TcpStream>, shared: Arc<Shared>, line: Line) {
     let _closing = Closing(&shared, &line);
-    let Ok(mut store) = TcpStream::connect(shared.upstream).await else { return };
-    // Without it the proxy would add up to 40 ms of its own.
-    if client.set_nodelay(true).and(store.set_nodelay(true)).is_err() {
-        return;
-    }
+    // A store that does not take the connection, or resets it at once, is passed on as a reset.
+    let Ok(store) = TcpStream::connect(shared.upstream).await else { return reset(client) };
+    let mut store = HangUp::new(store);
+    // Without it the proxy would add up to 40 ms of its own. It fails on a socket that was reset, and
+    // that is to be read from it first.
+    let _ = (client.set_nodelay(true), store.set_nodelay(true));
     let end = {
         let ((from_client, to_client), (from_store, to_store)) = (client.split(), store.split());
         let pump = Pump { shared: &shared, line: &line };
@@ -51,10 +53,16 @@ pub async fn serve(mut client: TcpStream, shared: Arc<Shared>, line: Line) {
     };
     match end {
         // A reset drops what the other side has not read yet: what a store had not read is never applied.
-        End::ClientReset => drop(store.set_zero_linger()),
-        End::StoreReset => drop(client.set_zero_linger()),
+        End::ClientReset => reset(store),
+        End::StoreReset => reset(client),
         End::Closed => read_up(&client),
     }
+}
+
+/// One that cannot be reset any more has no peer to tell.
+fn reset(socket: HangUp<TcpStream>) {
+    let _ = socket.set_zero_linger();
+    socket.close();
 }
 
 /// Closing a socket with something unread in it is a reset, and takes away what was sent before.

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use super::connection;
+use super::hang_up::HangUp;
 use super::shared::Shared;
 
 /// What the thread is asked to do. It acknowledges when it is done.
@@ -24,7 +25,7 @@ struct Door {
     address: SocketAddr,
     /// Bound and never listening: while connections are refused, the port stays the proxy's.
     _reserved: TcpSocket,
-    listener: Option<TcpListener>,
+    listener: Option<HangUp<TcpListener>>,
 }
 
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
@@ -40,7 +41,7 @@ impl Door {
     fn open(address: SocketAddr) -> io::Result<Self> {
         let reserved = socket(address)?;
         let address = reserved.local_addr()?;
-        let listener = Some(socket(address)?.listen(BACKLOG)?);
+        let listener = Some(HangUp::new(socket(address)?.listen(BACKLOG)?));
         Ok(Self { address, _reserved: reserved, listener })
     }
 
@@ -48,17 +49,17 @@ impl Door {
         if on {
             self.listener = None;
         } else if self.listener.is_none() {
-            self.listener = Some(socket(self.address)?.listen(BACKLOG)?);
+            self.listener = Some(HangUp::new(socket(self.address)?.listen(BACKLOG)?));
         }
         Ok(())
     }
 
-    async fn accept(&self) -> TcpStream {
+    async fn accept(&self) -> HangUp<TcpStream> {
         loop {
             match &self.listener {
                 None => std::future::pending().await,
                 Some(listener) => match listener.accept().await {
-                    Ok((stream, _)) => return stream,
+                    Ok((stream, _)) => return HangUp::new(stream),
                     // No descriptors left, or a client that is gone again: others may do better later.
                     Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
                 },

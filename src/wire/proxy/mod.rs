@@ -15,6 +15,7 @@
 
 mod connection;
 mod glob;
+mod hang_up;
 mod ledger;
 mod link;
 mod listen;

@@ -131,6 +131,42 @@ async fn what_was_sent_before_the_end_of_the_stream_is_applied_and_answered() {
     scene.end().await;
 }
 
+/// Leaves with a reset instead of an end.
+fn reset(stream: TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let size = libc::socklen_t::try_from(size_of_val(&linger)).unwrap();
+    let socket = std::os::fd::AsRawFd::as_raw_fd(&stream);
+    // SAFETY: the pointer is to a linger of this frame, and its size is given.
+    let set = unsafe {
+        libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_LINGER, (&raw const linger).cast(), size)
+    };
+    assert_eq!(set, 0);
+}
+
+/// Seen from the socket that takes the place of the store: a server does not tell which of them it was.
+#[test]
+fn a_reset_is_passed_on_as_a_reset_and_an_end_as_an_end() {
+    let store = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Proxy::start(Options::before(store.local_addr().unwrap())).unwrap();
+    let pair = || (Caller::connect(proxy.address()).stream, store.accept().unwrap().0);
+    let seen = |mut stream: TcpStream| stream.read(&mut [0; 16]).map_err(|error| error.kind());
+    let was_reset = Err(std::io::ErrorKind::ConnectionReset);
+    for _ in 0..20 {
+        let (caller, server) = pair();
+        drop(caller);
+        assert_eq!(seen(server), Ok(0));
+        let (caller, server) = pair();
+        reset(caller);
+        assert_eq!(seen(server), was_reset);
+        let (caller, server) = pair();
+        drop(server);
+        assert_eq!(seen(caller), Ok(0));
+        let (caller, server) = pair();
+        reset(server);
+        assert_eq!(seen(caller), was_reset);
+    }
+}
+
 #[tokio::test]
 async fn what_a_store_closes_is_closed_for_the_caller() {
     let Some(mut scene) = Scene::start("wire-store-closes").await else { return };
