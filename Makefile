@@ -10,7 +10,7 @@ help:
 	@echo 'make demo    run the race on whatever is there: a Docker engine, else local servers'
 	@echo 'make test    all tests; installs what they need on a Debian machine as root'
 	@echo 'make check   formatting and lints'
-	@echo 'make bench   speed: of the checkers, and as ratios against redis-benchmark and docker run'
+	@echo 'make bench   speed: of the checkers, and as ratios against redis-benchmark, docker run and no proxy'
 	@echo 'make soak    the longer checks: the races twenty times on each backend, five minutes of fuzzing'
 
 # A build that has nothing to do takes a tenth of a second: the second demo starts at once.

@@ -166,8 +166,8 @@ impl Proxy {
         self.shared.line(id.connection)?.ledger().effects(id.seq)
     }
 
-    /// Returns when the store has answered the command and the caller was given what it was to hear, or
-    /// when the connection is closed.
+    /// Returns when the store has answered the command, or the connection is closed. A command that was
+    /// dropped is never answered.
     pub async fn wait_answered(&self, id: CommandId) {
         let answered = || {
             let Some(line) = self.shared.line(id.connection) else { return true };
