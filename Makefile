@@ -10,8 +10,8 @@ help:
 	@echo 'make demo    run the race on whatever is there: a Docker engine, else local servers'
 	@echo 'make test    all tests; installs what they need on a Debian machine as root'
 	@echo 'make check   formatting and lints'
-	@echo 'make bench   speed: of the checkers, and as ratios against redis-benchmark and docker run'
-	@echo 'make soak    the longer checks: the races twenty times on each backend'
+	@echo 'make bench   speed: of the checkers, and as ratios against redis-benchmark, docker run and no proxy'
+	@echo 'make soak    the longer checks: the races twenty times on each backend, five minutes of fuzzing'
 
 # A build that has nothing to do takes a tenth of a second: the second demo starts at once.
 build:
@@ -38,11 +38,13 @@ bench: build
 	@scripts/build-image --if-useful
 	$(CARGO) bench --bench checkers
 	$(CARGO) bench --bench throughput
+	$(CARGO) bench --bench wire
 
 soak: build
 	@scripts/setup all
 	@scripts/build-image --if-useful
 	scripts/soak
+	scripts/fuzz-resp
 
 clean:
 	$(CARGO) clean

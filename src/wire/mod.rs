@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`resp`] | RESP2 and RESP3 as bytes and as values; requests; decoders for a stream in pieces |
 //! | [`keys`] | which of a command's arguments are keys |
+//! | [`proxy`] | stands between clients and a server: rules, faults of the link, transcripts |
 
 pub mod keys;
+pub mod proxy;
 pub mod resp;

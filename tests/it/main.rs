@@ -25,3 +25,4 @@ mod scenes;
 mod sessions;
 mod several_keys;
 mod support;
+mod wire;

@@ -4,17 +4,20 @@ use super::header;
 use super::scan::{LineEnd, Scan};
 use super::{Limits, ProtocolError, Why, inline};
 
+/// The name of a command and its arguments.
+pub type Args = Vec<Vec<u8>>;
+
 /// The command that `bytes` begins with, and how many of them are its own; `None` if more are needed.
 ///
 /// An empty command (`*0`, or an empty line) has no arguments, and Redis does not answer it. A nil array
 /// is refused, although Redis ignores it: a client that sends one is mistaken.
-pub fn parse_command(bytes: &[u8], limits: &Limits) -> Result<Option<(Vec<Vec<u8>>, usize)>, ProtocolError> {
+pub fn parse_command(bytes: &[u8], limits: &Limits) -> Result<Option<(Args, usize)>, ProtocolError> {
     let Some(len) = CommandScan::default().advance(bytes, limits)? else { return Ok(None) };
     Ok(Some((arguments(&bytes[..len])?, len)))
 }
 
 /// The arguments of a command that was scanned.
-pub fn arguments(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
+pub fn arguments(bytes: &[u8]) -> Result<Args, ProtocolError> {
     if bytes.first() != Some(&b'*') {
         return inline::split(bytes.trim_ascii_end()).ok_or(Why::Quotes.at(0));
     }

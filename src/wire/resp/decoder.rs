@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::command::{self, CommandScan};
 use super::scan::{FrameScan, Scan};
-use super::{Frame, Limits, ProtocolError, parse};
+use super::{Args, Frame, Limits, ProtocolError, parse};
 
 /// Takes bytes as they arrive and gives out whole units. After an error it gives only that error; the
-/// bytes from the refused unit on are still there in [`Stream::rest`].
+/// bytes from the refused unit on are still there for [`Stream::rest`].
 struct Stream<S> {
     limits: Limits,
     buffer: Vec<u8>,
@@ -116,8 +116,7 @@ impl CommandDecoder {
     /// command is one without arguments, see [`super::parse_command`]. Errors are for good, as in
     /// [`Decoder::next`].
     #[expect(clippy::should_implement_trait, reason = "an iterator would be over at the first gap")]
-    #[expect(clippy::type_complexity, reason = "arguments, and the bytes they came in")]
-    pub fn next(&mut self) -> Result<Option<(Vec<Vec<u8>>, &[u8])>, ProtocolError> {
+    pub fn next(&mut self) -> Result<Option<(Args, &[u8])>, ProtocolError> {
         let Some(range) = self.0.next()? else { return Ok(None) };
         let raw = &self.0.buffer[range];
         Ok(Some((command::arguments(raw)?, raw)))

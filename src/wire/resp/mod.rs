@@ -20,7 +20,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use command::parse_command;
+pub use command::{Args, parse_command};
 pub use decoder::{CommandDecoder, Decoder};
 pub use encode::{encode, encode_command};
 pub use error::{ProtocolError, Why};

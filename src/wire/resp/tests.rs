@@ -221,7 +221,7 @@ fn numbers_are_read_up_to_the_ends_of_their_range() {
 }
 
 #[track_caller]
-fn command(bytes: &[u8]) -> Result<Option<(Vec<Vec<u8>>, usize)>, Why> {
+fn command(bytes: &[u8]) -> Result<Option<(Args, usize)>, Why> {
     parse_command(bytes, &LIMITS).map_err(|e| e.why)
 }
 
