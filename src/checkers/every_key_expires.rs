@@ -22,7 +22,12 @@ impl Checker for EveryKeyExpires {
 
     fn judge(&self, cell: &Cell) -> Finding {
         let at_most = cell.header.contract.key_ttl_at_most;
-        let probes = || cell.rounds.iter().flat_map(|r| r.probes.iter().map(move |p| (r, p)));
+        // What a crash left is looked at before anybody can have mended it.
+        let after_crash: Vec<(&Round, Probe)> = cell.rounds.iter().flat_map(left).collect();
+        let probes = || {
+            let last = cell.rounds.iter().flat_map(|r| r.probes.iter().map(move |p| (r, p)));
+            after_crash.iter().map(|(r, p)| (*r, p)).chain(last)
+        };
         let bad: Vec<(&Round, &Probe)> = probes()
             .filter(|(_, p)| {
                 p.pttl == -1 || at_most.is_some_and(|w| p.pttl > 0 && p.pttl as u64 > w.millis())
@@ -59,6 +64,16 @@ impl Checker for EveryKeyExpires {
     }
 }
 
+/// The keys that a crash left, as if they had been looked at like any other.
+fn left(round: &Round) -> impl Iterator<Item = (&Round, Probe)> {
+    round.crash.iter().flat_map(move |crash| {
+        crash.left.iter().map(move |k| {
+            let (key, kind) = (k.key.clone(), Some(k.kind.clone()));
+            (round, Probe { key, pttl: k.pttl, at: crash.at, holds: k.holds, bytes: None, kind })
+        })
+    })
+}
+
 fn witness(cell: &Cell, round: &Round, probe: &Probe, bad: usize) -> String {
     let at = Nanos(probe.at.0.saturating_sub(round.began.0));
     let what = if probe.pttl == -1 {
@@ -69,5 +84,11 @@ fn witness(cell: &Cell, round: &Round, probe: &Probe, bad: usize) -> String {
     };
     let others =
         if bad > 1 { format!("; so {bad} keys in {} rounds", cell.rounds.len()) } else { String::new() };
-    format!("round {}: {at} into it, with no call open, key {} {what}{others}", round.index, probe.key)
+    let died = round.crash.as_ref().map(|c| format!(", its first node dead {}", c.point.in_words()));
+    format!(
+        "round {}{}: {at} into it, with no call open, key {} {what}{others}",
+        round.index,
+        died.unwrap_or_default(),
+        probe.key
+    )
 }

@@ -1,6 +1,7 @@
-//! A step hook that does one thing at one step: the crash between two commands, on purpose.
+//! Step hooks: one that does one thing at one step, the crash between two commands on purpose, and one
+//! that only takes down which steps there are.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ports::BoxFuture;
 use crate::ports::store::{SharedHook, Step, StepAction, StepHook};
@@ -32,5 +33,26 @@ impl StepHook for AtStep {
 
     fn after<'a>(&'a self, step: &'a Step) -> BoxFuture<'a, StepAction> {
         Box::pin(std::future::ready(self.answer(step, true)))
+    }
+}
+
+/// Lets everything go and takes down which commands went by.
+#[derive(Default)]
+pub struct Told(Mutex<Vec<String>>);
+
+impl Told {
+    pub fn steps(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl StepHook for Told {
+    fn before<'a>(&'a self, step: &'a Step) -> BoxFuture<'a, StepAction> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(step.command.clone());
+        Box::pin(std::future::ready(StepAction::Go))
+    }
+
+    fn after<'a>(&'a self, _: &'a Step) -> BoxFuture<'a, StepAction> {
+        Box::pin(std::future::ready(StepAction::Go))
     }
 }

@@ -10,7 +10,7 @@ use crate::model::figures::Figure;
 use crate::model::report::{CellReport, Report, RoundCounts};
 use crate::ports::format::{Format, Look};
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 18] = [
     "scenario",
     "limiter",
     "variation",
@@ -26,6 +26,9 @@ const COLUMNS: [&str; 15] = [
     "failed",
     "unknown",
     "preset",
+    "died",
+    "left",
+    "released",
 ];
 
 pub struct Csv;
@@ -94,15 +97,21 @@ fn identity(cell: &CellReport) -> [String; 8] {
 }
 
 /// Rounds count from 1, as people do.
-fn rounds(cell: &CellReport) -> Vec<[String; 7]> {
+fn rounds(cell: &CellReport) -> Vec<[String; 10]> {
     if cell.rounds.is_empty() {
         return vec![Default::default()];
     }
     (1..).zip(&cell.rounds).map(|(n, round)| counts(n, round)).collect()
 }
 
-fn counts(number: u64, r: &RoundCounts) -> [String; 7] {
-    [number, r.offered, r.admitted, r.denied, r.failed, r.unknown, r.preset].map(|n| n.to_string())
+fn counts(number: u64, r: &RoundCounts) -> [String; 10] {
+    let counts = [number, r.offered, r.admitted, r.denied, r.failed, r.unknown, r.preset];
+    let [n, offered, admitted, denied, failed, unknown, preset] = counts.map(|n| n.to_string());
+    let crash = r.crash.as_ref();
+    let died = crash.map(|c| c.died.clone()).unwrap_or_default();
+    let left = crash.map(|c| c.left.clone()).unwrap_or_default();
+    let released = crash.map(|c| c.released.to_string()).unwrap_or_default();
+    [n, offered, admitted, denied, failed, unknown, preset, died, left, released]
 }
 
 fn verdict(cell: &CellReport, check: &str) -> String {

@@ -89,6 +89,15 @@ fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {
     }
     let labels = words::labels(cells);
     blocks.push(table(scenario, cells, &labels));
+    let crashes = words::crashes(cells, &labels);
+    if !crashes.is_empty() {
+        let rule = words::CRASH_HEADS.map(|_| "---");
+        let mut rows = vec![row(words::CRASH_HEADS.iter()), row(rule.iter())];
+        rows.extend(crashes.iter().map(|[limiter, rest @ ..]| {
+            row([code(limiter)].into_iter().chain(rest.iter().map(|t| prose(t))))
+        }));
+        blocks.push(rows.join("\n"));
+    }
     for kind in Kind::ALL {
         let entries = findings::of_kind(kind, cells, &labels);
         blocks.extend(titled(kind.title(), entries.iter().map(item).collect()));

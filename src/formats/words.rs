@@ -61,6 +61,22 @@ pub fn because(check: &CheckReport) -> &str {
     first.as_deref().or(second.as_deref()).unwrap_or("no reason recorded")
 }
 
+/// The heads of the table of crashes.
+pub const CRASH_HEADS: [&str; 5] =
+    ["limiter", "the node dies", "the store then holds", "admitted / offered, by window", "let in again"];
+
+/// A row for each place where a node died: what it left, and what others got from then on.
+pub fn crashes(cells: &[&CellReport], labels: &[String]) -> Vec<[String; 5]> {
+    let rounds = cells.iter().zip(labels).flat_map(|(c, l)| c.rounds.iter().map(move |r| (l, r)));
+    let row = |(label, round): (&String, &RoundCounts)| {
+        let crash = round.crash.as_ref()?;
+        let windows: Vec<String> = crash.windows.iter().map(|(o, a)| format!("{a}/{o}")).collect();
+        let released = if crash.released { "yes" } else { "never" };
+        Some([label.clone(), crash.died.clone(), crash.left.clone(), windows.join(" "), released.to_owned()])
+    };
+    rounds.filter_map(row).collect()
+}
+
 /// Whether calls were counted; schedules that were searched have no rounds.
 pub fn counts_calls(cells: &[&CellReport]) -> bool {
     cells.iter().any(|c| c.search.is_none())

@@ -114,6 +114,13 @@ pub enum Event {
         invoke: Nanos,
         complete: Nanos,
     },
+    /// The node of the round's first call died in it; what the store then held.
+    Crash {
+        #[serde(flatten)]
+        point: CrashPoint,
+        left: Vec<KeyLeft>,
+        at: Nanos,
+    },
     /// The key space was listed to its end: every key the round touched has a `Probe`.
     ProbesComplete {
         at: Nanos,
@@ -199,6 +206,45 @@ pub struct PlannedCheck {
     pub expected: Option<Verdict>,
 }
 
+/// Where in a call its node died.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrashPoint {
+    /// Which exchange with the store, from 1, and how many an undisturbed call makes.
+    pub step: u32,
+    pub of: u32,
+    /// After the store had applied it; otherwise before it was sent.
+    pub after: bool,
+    pub command: String,
+}
+
+impl CrashPoint {
+    /// `before PEXPIRE, step 2 of 2`.
+    pub fn in_words(&self) -> String {
+        let when = if self.after { "after" } else { "before" };
+        format!("{when} {}, step {} of {}", self.command, self.step, self.of)
+    }
+}
+
+/// A key as a crash left it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyLeft {
+    pub key: String,
+    /// In ms, −1 without expiry.
+    pub pttl: i64,
+    pub kind: String,
+    /// A counter's value, or how many members there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<u64>,
+}
+
+/// A crash and what it left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crashed {
+    pub point: CrashPoint,
+    pub left: Vec<KeyLeft>,
+    pub at: Nanos,
+}
+
 /// A key given a state before the round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
@@ -263,6 +309,8 @@ pub struct Round {
     pub probes_complete: bool,
     pub touches: Vec<Touch>,
     pub acts: Vec<Acted>,
+    /// The crash of the first call's node, where the round is about one.
+    pub crash: Option<Crashed>,
     /// Exchanges with the store, all decided calls together, and the most of any one of them.
     pub trips: u64,
     pub most_trips: u32,
@@ -514,6 +562,13 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
         }
         Event::Probe { key, pttl, at, holds, bytes, kind } => {
             round.probes.push(Probe { key, pttl, at, holds, bytes, kind });
+            return Ok(());
+        }
+        Event::Crash { point, left, at } => {
+            if round.crash.is_some() {
+                return Err("a second crash of the first call's node");
+            }
+            round.crash = Some(Crashed { point, left, at });
             return Ok(());
         }
         Event::Touch { op, keys, refused, at } => {

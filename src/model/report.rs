@@ -192,14 +192,30 @@ pub struct CounterexampleReport {
     pub file: Option<String>,
 }
 
+/// A crash of the first call's node, and the calls of others behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrashReport {
+    /// `before PEXPIRE, step 2 of 2`.
+    pub died: String,
+    /// The keys as it left them: `user = 1 (no expiry)`.
+    pub left: String,
+    /// Calls of others and how many of them were admitted, window by window.
+    pub windows: Vec<(u64, u64)>,
+    /// Whether anybody was admitted in the last of them.
+    pub released: bool,
+}
+
 /// Ops of one round by outcome. `offered` is the sum of the other four.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundCounts {
     pub offered: u64,
     pub admitted: u64,
     pub denied: u64,
     pub failed: u64,
     pub unknown: u64,
+    /// What became of the store and of others after the node of the first call died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash: Option<CrashReport>,
     /// What a preset had used before the round.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preset: u64,

@@ -10,6 +10,7 @@ use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId, Seed, Window};
 
 /// What a workload needs to offer one round. Keys that begin with `prefix` are fresh; `nodes` are
 /// built and, unless the pool is to be cold, connected.
+#[derive(Clone)]
 pub struct Offer<'a> {
     pub plan: &'a WorkloadPlan,
     pub limit: Limit,

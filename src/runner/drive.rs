@@ -12,16 +12,17 @@ use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
 use super::timeline::{Aging, NodeClock, RoundTime};
 use crate::clients::Access;
+use crate::clients::at_step::{AtStep, Told};
 use crate::clients::declared_keys::{DeclaredKeys, Touched};
 use crate::clients::far::Far;
 use crate::clients::patient::Patient;
 use crate::model::contract::{Bound, DecidingClock, Scope};
-use crate::model::history::Event;
+use crate::model::history::{CrashPoint, Event, KeyLeft};
 use crate::model::report::{CellHonesty, ServerInfo};
-use crate::model::scenario::{Time, WorkloadPlan};
-use crate::model::units::{Nanos, NodeId, OpId, Seed};
+use crate::model::scenario::{PlannedCall, Time, WorkloadPlan};
+use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed};
 use crate::ports::limiter::{Build, Limiter};
-use crate::ports::store::{SharedHook, Store};
+use crate::ports::store::{Call, SharedHook, StepAction, Store, as_call};
 use crate::ports::workload::{Actor, Offer, Record};
 use crate::workloads;
 
@@ -42,14 +43,19 @@ pub struct Drive<'a> {
 /// Drives all rounds. An error is one of the environment (the store is not there at all); what
 /// goes wrong in a call is in the history instead.
 pub async fn drive(drive: Drive<'_>) -> anyhow::Result<CellHonesty> {
-    tokio::task::block_in_place(|| on_own_thread(&drive))
+    tokio::task::block_in_place(|| on_own_thread(|| on_load_runtime(rounds(&drive))))
 }
 
-fn on_own_thread(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
+/// Where the node of the cell's first call can die.
+pub fn drive_points(drive: Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
+    tokio::task::block_in_place(|| on_own_thread(|| on_load_runtime(crash_points(&drive))))
+}
+
+fn on_own_thread<T: Send>(work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("load".to_owned())
-            .spawn_scoped(scope, || on_load_thread(drive))
+            .spawn_scoped(scope, work)
             .context("no thread for the load")?;
         match thread.join() {
             Ok(result) => result,
@@ -58,9 +64,9 @@ fn on_own_thread(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     })
 }
 
-fn on_load_thread(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
+fn on_load_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(rounds(drive))
+    runtime.block_on(work)
 }
 
 async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
@@ -69,7 +75,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut cpu = Duration::ZERO;
     let mut busy = Duration::ZERO;
     let mut probe = admin(drive.address).await?;
-    let mut stores = connect(drive, &probe).await?;
+    let mut stores = connect(drive, &probe, None).await?;
     let moments = tells_moments(&mut probe).await;
     let acts = Acts::new(admin(drive.address).await?, Arc::clone(drive.recorder), workload).await;
     let acts = Arc::new(acts.context("the pace of the server's scripts cannot be measured")?);
@@ -80,7 +86,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         }
         if workload.cold_pool && index > 1 {
             add_traffic(&mut honesty, &stores);
-            stores = connect(drive, &probe).await?;
+            stores = connect(drive, &probe, None).await?;
         }
         let prefix = format!("{}-{index}:", drive.prefix);
         let key = format!("{prefix}{}", workload.identity(0));
@@ -88,6 +94,11 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
         drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
         drive.recorder.expect_ops(usize::try_from(workload.requests())?);
+        let point = drive.cell.crashes.get(index as usize - 1);
+        if let Some(point) = point {
+            add_traffic(&mut honesty, &stores);
+            stores = connect(drive, &probe, Some(dies(point))).await?;
+        }
         let nodes = build(drive, &stores);
         preset(drive, &nodes, &key).await?;
         let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
@@ -110,11 +121,22 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             actor: Arc::clone(&acts) as Arc<dyn Actor>,
         };
         let (end, over) = tokio::sync::oneshot::channel();
+        let mut looking = probe.clone();
         let calls = async {
-            workloads::of(workload.shape).drive(offer).await;
+            let looked = match point {
+                Some(point) => crash_first(drive, &offer, point, &mut looking).await,
+                None => Ok(None),
+            };
+            let rest = looked.as_ref().ok().and_then(Option::as_ref);
+            if looked.is_ok() {
+                let plan = rest.unwrap_or(offer.plan);
+                workloads::of(workload.shape).drive(Offer { plan, ..offer.clone() }).await;
+            }
             let _ = end.send(());
+            looked.map(|_| ())
         };
-        tokio::join!(calls, acts.beside(workload, began, over));
+        let (looked, ()) = tokio::join!(calls, acts.beside(workload, began, over));
+        looked?;
         cpu += thread_cpu().saturating_sub(cpu_before);
         let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
         busy += span(began, drive.recorder.now()).saturating_sub(skipped);
@@ -169,8 +191,67 @@ fn span(from: Nanos, to: Nanos) -> Duration {
     Duration::from_nanos(u64::try_from(to.0 - from.0).unwrap_or(0))
 }
 
-/// One store per node, connected unless the pool is to be cold.
-async fn connect(drive: &Drive<'_>, admin: &Patient) -> anyhow::Result<Vec<Arc<dyn Store>>> {
+/// A hook for the node that dies there.
+fn dies(point: &CrashPoint) -> SharedHook {
+    AtStep { op: None, index: point.step, after: point.after, action: StepAction::Die }.shared()
+}
+
+/// Makes the first call, whose node dies in it, and takes down what it left. Answers with the rest of
+/// the calls.
+async fn crash_first(
+    drive: &Drive<'_>,
+    offer: &Offer<'_>,
+    point: &CrashPoint,
+    probe: &mut Patient,
+) -> anyhow::Result<Option<WorkloadPlan>> {
+    let with = |calls: &[PlannedCall]| WorkloadPlan { calls: calls.to_vec(), ..offer.plan.clone() };
+    let (first, rest) = offer.plan.calls.split_at(1);
+    let first = with(first);
+    workloads::of(first.shape).drive(Offer { plan: &first, ..offer.clone() }).await;
+    let mut left = Vec::new();
+    for key in keys_of(probe, &offer.prefix).await? {
+        let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(probe).await?;
+        let kind: String = redis::cmd("TYPE").arg(&key).query_async(probe).await?;
+        let holds = held(probe, &key, &kind).await?;
+        left.push(KeyLeft { key, pttl, kind, holds });
+    }
+    left.sort_by(|a, b| a.key.cmp(&b.key));
+    drive.recorder.event(Event::Crash { point: point.clone(), left, at: drive.recorder.now() });
+    Ok(Some(with(rest)))
+}
+
+/// Every place in a first call where its node can die: before each exchange with the store, and after
+/// the store applied it. Found by making that call twice: the first one loads scripts.
+async fn crash_points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
+    let mut probe = admin(drive.address).await?;
+    let mut steps = Vec::new();
+    for round in ["warm", "told"] {
+        let told = Arc::new(Told::default());
+        let stores = connect(drive, &probe, Some(Arc::clone(&told) as SharedHook)).await?;
+        let nodes = build(drive, &stores);
+        let prefix = format!("{}-{round}:", drive.prefix);
+        let key = format!("{prefix}{}", drive.cell.setup.workload.identity(0));
+        let call = as_call(Call::new(0, 0), nodes[0].acquire(&key, Cost::ONE));
+        let (answer, _) = call.await;
+        answer.map_err(|e| anyhow!("the call that is to be crashed does not even succeed: {e}"))?;
+        for key in keys_of(&mut probe, &prefix).await? {
+            redis::cmd("DEL").arg(key).exec_async(&mut probe).await?;
+        }
+        steps = told.steps();
+    }
+    let of = u32::try_from(steps.len())?;
+    let at = |(step, command): (u32, &String)| {
+        [false, true].map(|after| CrashPoint { step, of, after, command: command.clone() })
+    };
+    Ok((1..).zip(&steps).flat_map(at).collect())
+}
+
+/// One store per node, connected unless the pool is to be cold. The first node's has a hook of its own.
+async fn connect(
+    drive: &Drive<'_>,
+    admin: &Patient,
+    first: Option<SharedHook>,
+) -> anyhow::Result<Vec<Arc<dyn Store>>> {
     let workload = &drive.cell.setup.workload;
     let observe = &drive.cell.setup.observe;
     let (connections, nodes) = (workload.connections.get(), workload.nodes.get());
@@ -179,7 +260,7 @@ async fn connect(drive: &Drive<'_>, admin: &Patient) -> anyhow::Result<Vec<Arc<d
         let access = Access {
             address: drive.address,
             connections: workloads::connections_of(node, connections, nodes) as usize,
-            hook: hook(drive),
+            hook: first.clone().filter(|_| node == 0).or_else(|| hook(drive)),
             user: None,
             dial: None,
         };
@@ -279,6 +360,24 @@ fn parse_info(text: &str) -> ServerInfo {
 
 /// Lists the round's keys (a limiter may put something before the key it was given) to the end and records the expiry of each.
 async fn probe_keys(drive: &Drive<'_>, connection: &mut Patient, prefix: &str) -> anyhow::Result<()> {
+    for key in keys_of(connection, prefix).await? {
+        let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
+        let (mut holds, mut bytes, mut kind) = (None, None, None);
+        if drive.cell.setup.observe.memory {
+            let told: String = redis::cmd("TYPE").arg(&key).query_async(connection).await?;
+            holds = held(connection, &key, &told).await?;
+            bytes = memory(connection, &key).await?;
+            kind = Some(told).filter(|k| k != "none");
+        }
+        drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
+    }
+    drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });
+    Ok(())
+}
+
+/// The keys that hold this prefix, each once.
+async fn keys_of(connection: &mut Patient, prefix: &str) -> anyhow::Result<Vec<String>> {
+    let mut all = Vec::new();
     let mut cursor: u64 = 0;
     loop {
         let scan = redis::cmd("SCAN")
@@ -290,21 +389,13 @@ async fn probe_keys(drive: &Drive<'_>, connection: &mut Patient, prefix: &str) -
             .to_owned();
         let (next, keys): (u64, Vec<String>) =
             scan.query_async(connection).await.context("the keys of the round cannot be listed")?;
-        for key in keys {
-            let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
-            let (mut holds, mut bytes, mut kind) = (None, None, None);
-            if drive.cell.setup.observe.memory {
-                let told: String = redis::cmd("TYPE").arg(&key).query_async(connection).await?;
-                holds = held(connection, &key, &told).await?;
-                bytes = memory(connection, &key).await?;
-                kind = Some(told).filter(|k| k != "none");
-            }
-            drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
-        }
+        all.extend(keys);
         cursor = next;
         if cursor == 0 {
-            drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });
-            return Ok(());
+            // A key may be told twice while the table grows.
+            all.sort();
+            all.dedup();
+            return Ok(all);
         }
     }
 }

@@ -313,6 +313,11 @@ impl Run<'_> {
         self.report.scenarios.push(plan.summary.clone());
         for (index, cell) in plan.cells.iter().enumerate() {
             let label = cell.label();
+            let crashing = match self.crashing(number, index, plan, cell, address).await {
+                Ok(crashing) => crashing,
+                Err(error) => return Err(environment(error)),
+            };
+            let cell = crashing.as_ref().unwrap_or(cell);
             self.progress.cell(plan, &label, index + 1, plan.cells.len());
             let header = CellHeader {
                 replay: plan.replay(cell, backend.name(), &self.request.options),
@@ -350,6 +355,37 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The cell with a round for each place where the node of its first call can die, where that is what
+    /// the scenario is about.
+    async fn crashing(
+        &self,
+        number: usize,
+        index: usize,
+        plan: &Plan,
+        cell: &CellPlan,
+        address: std::net::SocketAddr,
+    ) -> anyhow::Result<Option<CellPlan>> {
+        if !cell.setup.workload.crash_at_every_step || cell.refused.is_some() {
+            return Ok(None);
+        }
+        let mut crashing = cell.clone();
+        crashing.crashes = drive::drive_points(Drive {
+            plan,
+            cell,
+            address,
+            prefix: format!("rl-lab:{}:{number}-{index}", self.report.run),
+            seed: self.request.seed,
+            recorder: &self.recorder,
+            hook: None,
+            round_done: &|_| {},
+        })?;
+        let rounds = u32::try_from(crashing.crashes.len())?;
+        if let Some(rounds) = std::num::NonZeroU32::new(rounds) {
+            crashing.setup.workload.rounds = rounds;
+        }
+        Ok(Some(crashing))
     }
 
     /// Judges the cell that was just driven, and writes everything known so far.

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::checkers;
 use crate::model::figures;
-use crate::model::history::{Cell, PlannedCheck, Round};
+use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
 use crate::model::op::Outcome;
-use crate::model::report::{CellHonesty, CellReport, CheckReport, RoundCounts};
+use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
 use crate::model::verdict::{Finding, Verdict, standing};
 
 /// Judges a cell.
@@ -29,7 +29,7 @@ pub fn judge(cell: &Cell) -> CellReport {
         server_flavour: header.server.flavour.clone(),
         limit: header.limit,
         contract: header.contract.clone(),
-        rounds: cell.rounds.iter().map(counts).collect(),
+        rounds: cell.rounds.iter().map(|r| counts(cell, r)).collect(),
         checks: header.checks.iter().map(|c| check(cell, c)).collect(),
         figures: figures::measure(cell),
         honesty: honesty(cell),
@@ -49,8 +49,9 @@ pub fn clock_step_ms(cell: &Cell) -> f64 {
     cell.rounds.iter().map(|r| r.clock_step_ns.saturating_abs()).max().unwrap_or(0) as f64 / 1e6
 }
 
-fn counts(round: &Round) -> RoundCounts {
+fn counts(cell: &Cell, round: &Round) -> RoundCounts {
     RoundCounts {
+        crash: crash(cell, round),
         offered: round.ops.len() as u64,
         admitted: round.count(Outcome::Admitted),
         denied: round.count(Outcome::Denied),
@@ -58,6 +59,34 @@ fn counts(round: &Round) -> RoundCounts {
         unknown: round.count(Outcome::Unknown),
         preset: round.presets.iter().map(|p| p.used).max().unwrap_or(0),
     }
+}
+
+/// What others got after the node of the first call died, window by window from their first call on.
+fn crash(cell: &Cell, round: &Round) -> Option<CrashReport> {
+    let crash = round.crash.as_ref()?;
+    let window = cell.header.contract.bound.window()?.nanos();
+    let others = || round.ops.iter().filter(|o| o.invoke >= crash.at);
+    let first = others().map(|o| o.invoke).min()?;
+    let mut windows: Vec<(u64, u64)> = Vec::new();
+    for op in others() {
+        let at = usize::try_from((op.invoke.0 - first.0) / window).unwrap_or(0);
+        if windows.len() <= at {
+            windows.resize(at + 1, (0, 0));
+        }
+        windows[at].0 += 1;
+        windows[at].1 += u64::from(op.outcome == Outcome::Admitted);
+    }
+    let released = windows.last().is_some_and(|(_, admitted)| *admitted > 0);
+    let one = |k: &KeyLeft| {
+        let holds = k.holds.map_or_else(|| k.kind.clone(), |n| n.to_string());
+        let left = if k.pttl < 0 { "no expiry".to_owned() } else { format!("{} ms left", k.pttl) };
+        // Without what all keys of the round begin with.
+        let name = k.key.splitn(4, ':').nth(3).unwrap_or(&k.key);
+        format!("{name} = {holds} ({left})")
+    };
+    let left: Vec<String> = crash.left.iter().map(one).collect();
+    let left = if left.is_empty() { "no key".to_owned() } else { left.join(", ") };
+    Some(CrashReport { died: crash.point.in_words(), left, windows, released })
 }
 
 fn check(cell: &Cell, planned: &PlannedCheck) -> CheckReport {

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use crate::checkers;
 use crate::clients;
 use crate::limiters;
-use crate::model::history::PlannedCheck;
+use crate::model::history::{CrashPoint, PlannedCheck};
 use crate::model::names;
 use crate::model::report::ScenarioSummary;
 use crate::model::scenario::{LimitPlan, LimiterRef, Scenario, Setup, Vary};
@@ -50,7 +50,7 @@ pub struct Plan {
 }
 
 /// One limiter under the scenario.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CellPlan {
     pub limiter: LimiterRef,
     pub spec: &'static Spec,
@@ -62,6 +62,8 @@ pub struct CellPlan {
     pub setup: Setup,
     /// Why the limiter does not take these settings, where a variation may be refused.
     pub refused: Option<String>,
+    /// Where the node of the first call dies, one place for each round; found out on the server.
+    pub crashes: Vec<CrashPoint>,
 }
 
 impl CellPlan {
@@ -269,6 +271,7 @@ fn cell(
         variation: name.map(str::to_owned),
         setup: setup.clone(),
         refused,
+        crashes: Vec::new(),
     })
 }
 

@@ -64,6 +64,14 @@ fn section(page: &mut Page, scenario: &ScenarioSummary, cells: &[&CellReport]) {
     let labels = words::labels(cells);
     let grid = grid::render(&rows(scenario, cells, &labels), page.look);
     page.text.push_str(&grid);
+    let crashes = words::crashes(cells, &labels);
+    if !crashes.is_empty() {
+        let head = words::CRASH_HEADS.map(|h| Text::new(h, Tone::Strong)).to_vec();
+        let tone = |row: &[String; 5]| if row[4] == "yes" { Tone::Plain } else { Tone::Bad };
+        let rows = crashes.iter().map(|row| row.iter().map(|t| Text::new(t, tone(row))).collect());
+        page.push("");
+        page.text.push_str(&grid::render(&[head].into_iter().chain(rows).collect::<Vec<_>>(), page.look));
+    }
     evidence(page, cells, &labels);
 }
 

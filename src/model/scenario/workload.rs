@@ -49,6 +49,9 @@ pub struct WorkloadPlan {
     /// The calls of a sequence, in the order of their times.
     #[serde(default, rename = "call", skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<PlannedCall>,
+    /// The node of the first call dies in it: a round for each step of the call, before and after it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub crash_at_every_step: bool,
     /// What somebody else does to the store meanwhile.
     #[serde(default, rename = "act", skip_serializing_if = "Vec::is_empty")]
     pub acts: Vec<PlannedAct>,
@@ -173,6 +176,7 @@ impl WorkloadPlan {
         };
         self.shape_fits()?;
         self.acts_fit()?;
+        self.crash_fits()?;
         check("requests", self.requests(), Self::MOST_REQUESTS)?;
         check("connections", self.connections.get().into(), Self::MOST_CONNECTIONS.into())?;
         check("in_flight", self.in_flight.get().into(), Self::MOST_IN_FLIGHT.into())?;
@@ -249,6 +253,32 @@ impl WorkloadPlan {
         }
     }
 
+    /// Who dies makes one call, the first, and nobody else's calls.
+    fn crash_fits(&self) -> Result<(), String> {
+        if !self.crash_at_every_step {
+            return Ok(());
+        }
+        let what = "crash_at_every_step";
+        if self.shape != Shape::Sequence {
+            return Err(format!("{what} belongs to shape \"sequence\", not to \"{}\"", self.shape.name()));
+        }
+        let (first, rest) = self.calls.split_at(1.min(self.calls.len()));
+        let dies = |c: &PlannedCall| c.node == Some(0);
+        if !first.iter().all(|c| dies(c) && c.times.get() == 1)
+            || rest.iter().any(|c| c.node.is_none() || dies(c))
+        {
+            return Err(format!(
+                "{what} needs a first call, once, to node 0, and every other call to another node"
+            ));
+        }
+        if rest.is_empty() || self.rounds.get() > 1 || self.cold_pool || self.preset > 0 {
+            return Err(format!(
+                "{what} needs calls of others behind the first, and makes its rounds itself"
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether calls may be open at the same time.
     fn overlaps(&self) -> bool {
         self.shape == Shape::Burst || (self.shape == Shape::Steady && self.in_flight.get() > 1)
@@ -312,7 +342,11 @@ impl WorkloadPlan {
         if keys > 1 {
             words += &format!(", {keys} keys");
         }
-        words += &format!(", {} round{}", self.rounds, plural(self.rounds.get()));
+        if self.crash_at_every_step {
+            words += ", the node of the first dies in it: a round for each step, before and after it";
+        } else {
+            words += &format!(", {} round{}", self.rounds, plural(self.rounds.get()));
+        }
         if self.preset > 0 {
             words += &format!(", {} already used", self.preset);
         }
