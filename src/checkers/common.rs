@@ -156,9 +156,9 @@ pub fn use_of(op: &Op, denials: Denials) -> Option<Use> {
     Some(Use { invoke: op.invoke, complete, cost: op.cost.get().into() })
 }
 
-/// Whether what a call does in the store may happen after its end.
+/// Whether what a call does in the store may happen after its end. What a node did that died, it had done.
 pub fn open_ended(op: &Op) -> bool {
-    op.outcome == Outcome::Unknown || stood_in(op)
+    (op.outcome == Outcome::Unknown && op.complete == Op::NEVER) || stood_in(op)
 }
 
 /// Whether a policy decided because the store did not. Such an answer says nothing about the limit;

@@ -141,6 +141,8 @@ impl Op {
                 self.retry_after_ms = decision.retry_after.map(ceil_millis).into();
             }
             Completion::Fail(_) => self.outcome = Outcome::Failed,
+            // Nobody knows whether the store applied it, but nothing of it is on its way any more.
+            Completion::Info(error) if error == NODE_DIED => self.outcome = Outcome::Unknown,
             // Nobody knows when, or whether, the store applies it: its interval stays open.
             Completion::Info(_) => {
                 self.outcome = Outcome::Unknown;
@@ -180,5 +182,7 @@ mod tests {
         let mut op = Op::new(OpId(0), NodeId(0), KeyId(0), Cost::ONE, Nanos(5));
         op.finish(Nanos(9), &Completion::Info("timed out".into()));
         assert_eq!((op.outcome, op.complete), (Outcome::Unknown, Op::NEVER));
+        op.finish(Nanos(9), &Completion::Info(NODE_DIED.into()));
+        assert_eq!((op.outcome, op.complete), (Outcome::Unknown, Nanos(9)), "the dead send nothing");
     }
 }

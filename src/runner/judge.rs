@@ -61,6 +61,13 @@ fn counts(cell: &Cell, round: &Round) -> RoundCounts {
     }
 }
 
+/// A key without what all keys of its round begin with, `rl-lab:<run>:<round>:`.
+fn without_prefix(key: &str) -> String {
+    let Some(from) = key.find("rl-lab:") else { return key.to_owned() };
+    let to = key[from..].match_indices(':').nth(2).map_or(key.len(), |(at, _)| from + at + 1);
+    format!("{}{}", &key[..from], &key[to..])
+}
+
 /// What others got after the node of the first call died, window by window from their first call on.
 fn crash(cell: &Cell, round: &Round) -> Option<CrashReport> {
     let crash = round.crash.as_ref()?;
@@ -76,12 +83,12 @@ fn crash(cell: &Cell, round: &Round) -> Option<CrashReport> {
         windows[at].0 += 1;
         windows[at].1 += u64::from(op.outcome == Outcome::Admitted);
     }
+    windows.retain(|(offered, _)| *offered > 0);
     let released = windows.last().is_some_and(|(_, admitted)| *admitted > 0);
     let one = |k: &KeyLeft| {
         let holds = k.holds.map_or_else(|| k.kind.clone(), |n| n.to_string());
         let left = if k.pttl < 0 { "no expiry".to_owned() } else { format!("{} ms left", k.pttl) };
-        // Without what all keys of the round begin with.
-        let name = k.key.splitn(4, ':').nth(3).unwrap_or(&k.key);
+        let name = without_prefix(&k.key);
         format!("{name} = {holds} ({left})")
     };
     let left: Vec<String> = crash.left.iter().map(one).collect();

@@ -3,6 +3,7 @@
 mod backends;
 mod checkers;
 mod completions;
+mod crash;
 mod docs;
 mod errors;
 mod evidence;
