@@ -39,6 +39,7 @@ bench: build
 	$(CARGO) bench --bench checkers
 	$(CARGO) bench --bench throughput
 	$(CARGO) bench --bench wire
+	$(CARGO) bench --bench explorer
 
 soak: build
 	@scripts/setup all

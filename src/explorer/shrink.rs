@@ -63,6 +63,17 @@ fn candidates(steps: &[Step]) -> Vec<Vec<Step>> {
         }
         length /= 2;
     }
+    // Dead before a command is dead after the one before it.
+    for (at, step) in steps.iter().enumerate() {
+        if let Step::DieBefore(client) = *step
+            && let Some(before) = (0..at).rev().find(|i| steps[*i] == Step::Go(client))
+        {
+            let mut earlier = steps.to_vec();
+            earlier[before] = Step::DieAfter(client);
+            earlier.remove(at);
+            all.push(earlier);
+        }
+    }
     for from in 0..steps.len() {
         for to in 0..steps.len() {
             if from != to {

@@ -14,8 +14,13 @@ fn crashes<'a>(report: &'a Report, limiter: &str) -> Vec<&'a CrashReport> {
 
 /// Calls of others that were admitted, of how many, before the silence.
 fn got(crash: &CrashReport) -> (u64, u64) {
-    let traffic = &crash.windows[..crash.windows.len() - 1];
-    traffic.iter().fold((0, 0), |(a, o), (offered, admitted)| (a + admitted, o + offered))
+    let mut got = (0, 0);
+    for (offered, admitted) in &crash.windows {
+        if got.1 < 75 {
+            got = (got.0 + admitted, got.1 + offered);
+        }
+    }
+    got
 }
 
 on_both! { a_death_between_two_commands_locks_out_for_good_where_the_second_sets_the_expiry }

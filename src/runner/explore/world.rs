@@ -265,6 +265,10 @@ impl Inner {
     }
 
     async fn warm_up(&mut self) -> Result<(), Trouble> {
+        // The server is the search's own. Nothing that somebody left is taken for the limiter's, and every
+        // script comes by once in full.
+        self.keyspace.clear().await?;
+        self.keyspace.ask(&["SCRIPT", "FLUSH"]).await?;
         let burst = self.contract.bound.burst().unwrap_or(1);
         for _ in 0..burst.saturating_add(1).min(1000) {
             let id = self.alone();
@@ -514,7 +518,9 @@ impl Inner {
 
     /// A script that the server did not know when this schedule began makes it another schedule.
     fn learn(&mut self, name: &str, args: &[Vec<u8>], reply: &Frame) -> Result<(), Trouble> {
-        if name != "EVAL" || reply.error().is_some() {
+        // One that does not even compile is not loaded.
+        let compiled = reply.error().is_none_or(|e| !e.starts_with(b"ERR Error compiling"));
+        if name != "EVAL" || !compiled {
             return Ok(());
         }
         let body = args.get(1).map(|b| String::from_utf8_lossy(b).into_owned()).unwrap_or_default();
