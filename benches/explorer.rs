@@ -21,6 +21,7 @@ use rl_lab::model::schedule::Budget;
 use rl_lab::model::units::{Limit, Window};
 use rl_lab::ports::backend::{BackendOptions, ServerSpec};
 use rl_lab::ports::limiter::Settings;
+use rl_lab::runner::explore::cores;
 use rl_lab::runner::explore::world::{RedisWorld, Subject};
 
 /// A step of a schedule against a bare round trip.
@@ -37,11 +38,18 @@ fn main() {
     let journal = Arc::new(Journal::open_in(folder.path(), "bench-explorer").expect("a journal"));
     let kept = runtime.block_on(async {
         let backend = backends::open("local", &BackendOptions::default(), journal, &mut |_| ()).await?;
-        let server =
-            backend.start(ServerSpec { name: "explorer".to_owned(), ..ServerSpec::default() }).await?;
+        let core = cores::usable().first().copied();
+        let config = core.map(|c| ("server_cpulist".to_owned(), c.to_string())).into_iter().collect();
+        let server = backend.start(ServerSpec { name: "explorer".to_owned(), config }).await?;
         let address = server.address();
         // A search has a runtime of its own.
-        let kept = std::thread::spawn(move || measure(address)).join().expect("the bench does not break");
+        let kept = std::thread::spawn(move || {
+            // The bare round trip is measured where the search runs: beside the server.
+            core.into_iter().for_each(cores::stay_on);
+            measure(address, core)
+        })
+        .join()
+        .expect("the bench does not break");
         backend.shutdown().await?;
         Ok::<_, rl_lab::ports::backend::BackendError>(kept)
     });
@@ -52,10 +60,10 @@ fn main() {
     std::process::exit(1);
 }
 
-fn measure(server: SocketAddr) -> bool {
+fn measure(server: SocketAddr, core: Option<usize>) -> bool {
     let mut bare = TcpStream::connect(server).expect("the server is there");
     bare.set_nodelay(true).expect("a socket of our own");
-    let mut world = world(server, "get-then-incr:expire=no");
+    let mut world = world(server, core, "get-then-incr:expire=no");
     let asked = budget(3);
     let (mut trips, mut steps, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -72,7 +80,7 @@ fn measure(server: SocketAddr) -> bool {
         tell("a step against a bare round trip", step / trip, step / trip <= MOST_RATIO, MOST_RATIO);
     println!("  {step:.1} µs against {trip:.1} µs; resets and judging of the schedules included");
     kept &= tell("schedules per second and server", rate, rate >= LEAST_SCHEDULES, LEAST_SCHEDULES);
-    let mut log = self::world(server, "sliding-log-pipeline");
+    let mut log = self::world(server, core, "sliding-log-pipeline");
     let began = Instant::now();
     let found = every(&mut log, budget(4), true);
     let took = began.elapsed();
@@ -91,14 +99,14 @@ fn budget(clients: u8) -> Budget {
     Budget { clients, requests: 1, crashes: 0, ticks: 0, losses: 0, flushes: 0, pauses: 0 }
 }
 
-fn world(address: SocketAddr, limiter: &str) -> RedisWorld {
+fn world(address: SocketAddr, core: Option<usize>, limiter: &str) -> RedisWorld {
     let wanted: LimiterRef = limiter.parse().expect("a limiter");
     let spec = limiters::find(&wanted.name).expect("it is in the list");
     let (limit, window) = (Limit::new(1).expect("1"), Window::from_millis(60_000).expect("a minute"));
     let params: BTreeMap<String, String> = wanted.params;
     let settings = Settings::new(spec, limit, window, &params).expect("it takes them");
     let profile = clients::find(clients::DEFAULT).expect("the default");
-    RedisWorld::new(&Subject { spec, settings, profile, address }).expect("the server is there")
+    RedisWorld::new(&Subject { spec, settings, profile, address, core }).expect("the server is there")
 }
 
 fn every(world: &mut RedisWorld, asked: Budget, reduce: bool) -> Searched {

@@ -231,18 +231,21 @@ impl Run<'_> {
     /// Searches schedules, limiter by limiter, on as many servers as may search together.
     async fn explore(&mut self, backend: &dyn Backend, exploration: &Exploration) -> Result<(), Halt> {
         let kind = topologies::find("single").map_err(Halt::Broken)?;
+        let cores = super::explore::cores::usable();
         let mut servers = Vec::new();
+        let mut addresses = Vec::new();
         for number in 0..exploration.servers.max(1) {
             let name = format!("e{number}");
-            let config = std::collections::BTreeMap::new();
+            let core = cores.get(number % cores.len().max(1)).copied();
+            let config = core.map(|c| ("server_cpulist".to_owned(), c.to_string())).into_iter().collect();
             let deployment = tokio::select! {
                 deployment = kind.deploy(backend, &name, &config) => deployment?,
                 () = self.request.stop.told() => return Err(Halt::Interrupted),
             };
+            addresses.push((deployment.primary.address(), core));
             servers.push(deployment.primary);
         }
-        let addresses: Vec<_> = servers.iter().map(|s| s.address()).collect();
-        let mut admin = drive::admin(addresses[0]).await.map_err(environment)?;
+        let mut admin = drive::admin(addresses[0].0).await.map_err(environment)?;
         let server = drive::server_info(&mut admin).await.map_err(environment)?;
         if let Some(folder) = &self.folder {
             folder.announce();
@@ -257,7 +260,7 @@ impl Run<'_> {
             let (progress, recorder, folder) = (self.progress, &self.recorder, &self.folder);
             let stop = self.request.stop.clone();
             let lent = Lent {
-                addresses: &addresses,
+                servers: &addresses,
                 server: &server,
                 backend: backend.name(),
                 seed: self.request.seed,

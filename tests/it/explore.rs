@@ -30,7 +30,13 @@ fn subject(ground: &Ground, limiter: &str, limit: u64) -> Subject {
 fn of_spec(ground: &Ground, spec: &'static Spec, params: &BTreeMap<String, String>, limit: u64) -> Subject {
     let (limit, window) = (Limit::new(limit).unwrap(), Window::from_millis(60_000).unwrap());
     let settings = Settings::new(spec, limit, window, params).unwrap();
-    Subject { spec, settings, profile: clients::find(clients::DEFAULT).unwrap(), address: ground.address }
+    Subject {
+        spec,
+        settings,
+        profile: clients::find(clients::DEFAULT).unwrap(),
+        address: ground.address,
+        core: None,
+    }
 }
 
 fn explored(subject: Subject, budget: Budget, reduce: bool) -> Explored {

@@ -84,31 +84,38 @@ impl Key {
 pub struct Keyspace {
     upstream: Upstream,
     moments: bool,
+    /// SHA-1 of [`DUMP`].
+    dump: String,
     /// By key: the moment it expires by the server's clock, and what that is in the schedule's time.
     known: BTreeMap<String, (i64, i64)>,
 }
 
 impl Keyspace {
-    pub async fn new(mut upstream: Upstream) -> Result<Self, Trouble> {
-        let (frame, _) = ask(&mut upstream, &["PEXPIRETIME", "rl-lab:none"]).await?;
+    pub fn new(mut upstream: Upstream) -> Result<Self, Trouble> {
+        let (frame, _) = ask(&mut upstream, &["PEXPIRETIME", "rl-lab:none"])?;
         let moments = frame.error().is_none();
-        Ok(Self { upstream, moments, known: BTreeMap::new() })
+        let dump = redis::Script::new(DUMP).get_hash().to_owned();
+        Ok(Self { upstream, moments, dump, known: BTreeMap::new() })
     }
 
     /// One command of the search's own.
-    pub async fn ask(&mut self, args: &[&str]) -> Result<Frame, Trouble> {
-        Ok(ask(&mut self.upstream, args).await?.0)
+    pub fn ask(&mut self, args: &[&str]) -> Result<Frame, Trouble> {
+        Ok(ask(&mut self.upstream, args)?.0)
     }
 
-    pub async fn clear(&mut self) -> Result<(), Trouble> {
+    pub fn clear(&mut self) -> Result<(), Trouble> {
         self.known.clear();
-        self.ask(&["FLUSHDB"]).await.map(|_| ())
+        self.ask(&["FLUSHDB"]).map(|_| ())
     }
 
     /// Every key, at this moment of the schedule's time.
-    pub async fn keys(&mut self, now_ms: i64) -> Result<Vec<Key>, Trouble> {
+    pub fn keys(&mut self, now_ms: i64) -> Result<Vec<Key>, Trouble> {
         let moments = if self.moments { "1" } else { "0" };
-        let told = self.ask(&["EVAL", DUMP, "0", moments]).await?;
+        let dump = self.dump.clone();
+        let mut told = self.ask(&["EVALSHA", &dump, "0", moments])?;
+        if told.error().is_some_and(|e| e.starts_with(b"NOSCRIPT")) {
+            told = self.ask(&["EVAL", DUMP, "0", moments])?;
+        }
         let mut told = list(told)?.into_iter();
         let server_ms = number(told.next().as_ref())?;
         let mut keys = Vec::new();
@@ -155,7 +162,7 @@ impl Keyspace {
     }
 
     /// Lets time pass until this moment: what is due goes, what is not comes closer.
-    pub async fn pass(&mut self, keys: &[Key], until_ms: i64) -> Result<(), Trouble> {
+    pub fn pass(&mut self, keys: &[Key], until_ms: i64) -> Result<(), Trouble> {
         let aged: Vec<(&Key, i64)> = keys.iter().filter_map(|k| Some((k, k.due_ms?))).collect();
         if aged.is_empty() {
             return Ok(());
@@ -165,7 +172,7 @@ impl Keyspace {
         let mut args = vec!["EVAL", AGE, &count];
         args.extend(aged.iter().map(|(key, _)| key.name.as_str()));
         args.extend(left.iter().map(String::as_str));
-        let told = list(self.ask(&args).await?)?;
+        let told = list(self.ask(&args)?)?;
         for ((key, due), at) in aged.iter().zip(&told) {
             // A key of that name that comes now is another one.
             if *due > until_ms {
@@ -178,10 +185,10 @@ impl Keyspace {
     }
 }
 
-async fn ask(upstream: &mut Upstream, args: &[&str]) -> Result<(Frame, Vec<u8>), Trouble> {
+fn ask(upstream: &mut Upstream, args: &[&str]) -> Result<(Frame, Vec<u8>), Trouble> {
     let mut raw = Vec::new();
     encode_command(args, &mut raw);
-    upstream.exchange(&raw).await.map_err(|e| lost(format!("the server does not answer: {e}")))
+    upstream.exchange(&raw).map_err(|e| lost(format!("the server does not answer: {e}")))
 }
 
 fn lost(what: impl Into<String>) -> Trouble {

@@ -1,12 +1,13 @@
 //! A client's end of the wire, held by the search: every command it sends is seen here and goes on when
 //! the search says so.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -105,6 +106,8 @@ impl Clock for HeldClock {
 }
 
 /// A connection of the search's own to the server, one for each line of a client.
+///
+/// It blocks: while the server is at work everybody is held, and there is nothing else to do.
 pub struct Upstream {
     stream: TcpStream,
     decoder: Decoder,
@@ -113,17 +116,22 @@ pub struct Upstream {
     pub attached: bool,
 }
 
+/// How long the server may take for one command.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 impl Upstream {
-    pub async fn connect(address: std::net::SocketAddr) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
+    pub fn connect(address: std::net::SocketAddr) -> std::io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
         let (decoder, buffer) = (Decoder::new(Limits::default()), vec![0; 16 * 1024]);
         Ok(Self { stream, decoder, buffer, attached: false })
     }
 
     /// Sends a command and waits for its reply, as a value and as bytes.
-    pub async fn exchange(&mut self, command: &[u8]) -> std::io::Result<(Frame, Vec<u8>)> {
-        self.stream.write_all(command).await?;
+    pub fn exchange(&mut self, command: &[u8]) -> std::io::Result<(Frame, Vec<u8>)> {
+        self.stream.write_all(command)?;
         loop {
             let next = self.decoder.next().map_err(std::io::Error::other)?;
             if let Some((frame, bytes)) = next {
@@ -132,7 +140,7 @@ impl Upstream {
                 }
                 continue;
             }
-            let n = self.stream.read(&mut self.buffer).await?;
+            let n = self.stream.read(&mut self.buffer)?;
             if n == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }

@@ -1,6 +1,7 @@
 //! Explores a limiter: every schedule within a budget, small budgets first, on a real server.
 
 pub mod client;
+pub mod cores;
 pub mod file;
 pub mod keyspace;
 pub mod line;

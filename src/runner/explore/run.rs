@@ -50,7 +50,8 @@ pub struct Target {
 
 /// What the run lends to each limiter's search.
 pub struct Lent<'a> {
-    pub addresses: &'a [std::net::SocketAddr],
+    /// Each with the core it was put on.
+    pub servers: &'a [(std::net::SocketAddr, Option<usize>)],
     pub server: &'a ServerInfo,
     pub backend: &'a str,
     pub seed: Seed,
@@ -121,8 +122,13 @@ impl Exploration {
         }
     }
 
-    fn subject(&self, target: &Target, settings: &Settings, address: std::net::SocketAddr) -> Subject {
-        Subject { spec: target.spec, settings: settings.clone(), profile: self.client, address }
+    fn subject(
+        &self,
+        target: &Target,
+        settings: &Settings,
+        (address, core): (std::net::SocketAddr, Option<usize>),
+    ) -> Subject {
+        Subject { spec: target.spec, settings: settings.clone(), profile: self.client, address, core }
     }
 
     fn search(&self, target: &Target, lent: &Lent<'_>) -> Result<CellReport, Trouble> {
@@ -145,9 +151,9 @@ impl Exploration {
         };
         let mut explored = Explored::default();
         for settings in &target.settings {
-            let subject = |a: &std::net::SocketAddr| self.subject(target, settings, *a);
+            let subject = |at: &(std::net::SocketAddr, Option<usize>)| self.subject(target, settings, *at);
             explored.and(explore(&Hunt {
-                subjects: lent.addresses.iter().map(subject).collect(),
+                subjects: lent.servers.iter().map(subject).collect(),
                 budget: self.budget,
                 reduce: self.reduce,
                 seed: lent.seed,
@@ -216,7 +222,7 @@ impl Exploration {
         file: &ScheduleFile,
         times: u32,
     ) -> Result<CellReport, Trouble> {
-        let mut world = RedisWorld::new(&self.subject(target, &target.settings[0], lent.addresses[0]))?;
+        let mut world = RedisWorld::new(&self.subject(target, &target.settings[0], lent.servers[0]))?;
         world.allow(file.budget);
         let (mut alike, mut broke, mut last) = (0, 0, None);
         let mut first = None;

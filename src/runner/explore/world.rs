@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::client::{At, Client, Held, Recipe};
+use super::cores;
 use super::keyspace::{GRAIN_MS, Key, Keyspace, text};
 use super::line::{Event, Upstream};
 use super::print::{self, FIRST_NODE};
@@ -32,6 +33,9 @@ pub struct Subject {
     pub settings: Settings,
     pub profile: &'static Profile,
     pub address: std::net::SocketAddr,
+    /// The core that the server was put on: the search runs beside it. They take turns, and a turn that
+    /// wakes another core takes several times as long.
+    pub core: Option<usize>,
 }
 
 /// What a step did, for people.
@@ -50,6 +54,9 @@ pub struct Said {
 
 pub struct RedisWorld {
     runtime: Runtime,
+    core: Option<usize>,
+    /// The thread that runs on that core.
+    beside: Option<std::thread::ThreadId>,
     inner: Inner,
 }
 
@@ -117,13 +124,13 @@ impl RedisWorld {
         let budget =
             Budget { clients: 0, requests: 0, crashes: 0, ticks: 0, losses: 0, flushes: 0, pauses: 0 };
         let mut inner = runtime.block_on(async {
-            let upstream = Upstream::connect(subject.address).await;
+            let upstream = Upstream::connect(subject.address);
             let upstream = upstream.map_err(|e| {
                 Trouble::Lost(format!("the server at {} cannot be reached: {e}", subject.address))
             })?;
             Ok::<_, Trouble>(Inner {
                 contract: (subject.spec.contract)(&subject.settings),
-                keyspace: Keyspace::new(upstream).await?,
+                keyspace: Keyspace::new(upstream)?,
                 spare: Vec::new(),
                 clients: Vec::new(),
                 budget,
@@ -144,7 +151,7 @@ impl RedisWorld {
             })
         })?;
         runtime.block_on(inner.warm_up())?;
-        Ok(Self { runtime, inner })
+        Ok(Self { runtime, core: subject.core, beside: None, inner })
     }
 
     /// What the next schedules may contain.
@@ -205,6 +212,11 @@ fn calls_time(script: &str) -> bool {
 
 impl World for RedisWorld {
     fn reset(&mut self) -> Result<(), Trouble> {
+        let here = std::thread::current().id();
+        if let Some(core) = self.core.filter(|_| self.beside != Some(here)) {
+            cores::stay_on(core);
+            self.beside = Some(here);
+        }
         self.runtime.block_on(self.inner.reset())
     }
 
@@ -267,8 +279,8 @@ impl Inner {
     async fn warm_up(&mut self) -> Result<(), Trouble> {
         // The server is the search's own. Nothing that somebody left is taken for the limiter's, and every
         // script comes by once in full.
-        self.keyspace.clear().await?;
-        self.keyspace.ask(&["SCRIPT", "FLUSH"]).await?;
+        self.keyspace.clear()?;
+        self.keyspace.ask(&["SCRIPT", "FLUSH"])?;
         let burst = self.contract.bound.burst().unwrap_or(1);
         for _ in 0..burst.saturating_add(1).min(1000) {
             let id = self.alone();
@@ -284,10 +296,10 @@ impl Inner {
     }
 
     async fn reset(&mut self) -> Result<(), Trouble> {
-        self.keyspace.clear().await?;
+        self.keyspace.clear()?;
         if self.flushed {
             for script in &self.scripts {
-                self.keyspace.ask(&["SCRIPT", "LOAD", script]).await?;
+                self.keyspace.ask(&["SCRIPT", "LOAD", script])?;
             }
             self.flushed = false;
         }
@@ -359,7 +371,7 @@ impl Inner {
             Step::Flush => {
                 self.left.flushes -= 1;
                 self.flushed = true;
-                self.keyspace.ask(&["SCRIPT", "FLUSH"]).await?;
+                self.keyspace.ask(&["SCRIPT", "FLUSH"])?;
                 ("the server forgets its scripts".to_owned(), String::new())
             }
             Step::Begin(c) => {
@@ -482,7 +494,7 @@ impl Inner {
             encode(&frame, &mut bytes);
             (frame, bytes)
         } else {
-            self.exchange(id, line, raw).await?
+            self.exchange(id, line, raw)?
         };
         if self.lost.get(&id).is_some_and(|l| l.iter().any(|c| c == raw)) && !only_reads(&name) {
             let text = super::story::brief(&shown(args));
@@ -531,7 +543,7 @@ impl Inner {
         Err(Trouble::Stalled("a script was loaded that was not known before".to_owned()))
     }
 
-    async fn exchange(&mut self, id: u8, line: u32, raw: &[u8]) -> Result<(Frame, Vec<u8>), Trouble> {
+    fn exchange(&mut self, id: u8, line: u32, raw: &[u8]) -> Result<(Frame, Vec<u8>), Trouble> {
         self.sent_anything = true;
         let lost = |e: std::io::Error| Trouble::Lost(format!("the server does not answer: {e}"));
         let index = usize::from(id);
@@ -544,12 +556,12 @@ impl Inner {
         if there.upstream.is_none() {
             let upstream = match self.spare.pop() {
                 Some(spare) => spare,
-                None => Upstream::connect(self.recipe.address).await.map_err(lost)?,
+                None => Upstream::connect(self.recipe.address).map_err(lost)?,
             };
             there.upstream = Some(upstream);
         }
         match there.upstream.as_mut() {
-            Some(upstream) => upstream.exchange(raw).await.map_err(lost),
+            Some(upstream) => upstream.exchange(raw).map_err(lost),
             None => Err(Trouble::Lost("a line without a connection".to_owned())),
         }
     }
@@ -567,8 +579,7 @@ impl Inner {
             if !client.held.is_empty() || client.at != At::Calling {
                 return Ok(());
             }
-            let event = tokio::time::timeout(WATCHDOG, client.events.recv()).await;
-            let Ok(Some(event)) = event else {
+            let Some(event) = next_event(client).await else {
                 return Err(Trouble::Stalled(format!(
                     "client {} neither sent a command nor ended its call within {} s",
                     letter(id),
@@ -619,7 +630,7 @@ impl Inner {
                 (name, None) => PASS.contains(&name),
             };
             if passes {
-                let (_, reply) = self.exchange(id, line, &raw).await?;
+                let (_, reply) = self.exchange(id, line, &raw)?;
                 if let Some(u) = self.client(id).lines.get_mut(&line).and_then(|l| l.upstream.as_mut()) {
                     match name.as_str() {
                         "MULTI" => u.attached = true,
@@ -641,7 +652,7 @@ impl Inner {
     /// Lets time pass until the next key is due; by a window where none ever is.
     async fn tick(&mut self) -> Result<String, Trouble> {
         self.left.ticks -= 1;
-        let keys = self.keyspace.keys(self.now_ms).await?;
+        let keys = self.keyspace.keys(self.now_ms)?;
         let window = i64::try_from(self.recipe.settings.window.millis()).unwrap_or(i64::MAX);
         let due = keys.iter().filter_map(|k| k.due_ms).min();
         let until = due.unwrap_or(self.now_ms + window) + 1;
@@ -652,14 +663,14 @@ impl Inner {
             until - self.now_ms,
             if gone.is_empty() { String::new() } else { format!(": {} expires", gone.join(", ")) }
         );
-        self.keyspace.pass(&keys, until).await?;
+        self.keyspace.pass(&keys, until)?;
         self.set_time(until);
         Ok(what)
     }
 
     async fn keys(&mut self) -> Result<Vec<Key>, Trouble> {
         if self.seen.is_none() {
-            self.seen = Some(self.keyspace.keys(self.now_ms).await?);
+            self.seen = Some(self.keyspace.keys(self.now_ms)?);
             self.in_time()?;
         }
         Ok(self.seen.clone().unwrap_or_default())
@@ -777,8 +788,8 @@ impl Inner {
         let kept_ms = self.contract.key_ttl_at_most.map_or(window_ms, |w| w.millis());
         let quiet = (2 * back_ms).max(i64::try_from(kept_ms).unwrap_or(i64::MAX)) + 1;
         let again_ms = now_ms.saturating_add(quiet);
-        let left = self.keyspace.keys(now_ms).await?;
-        self.keyspace.pass(&left, again_ms).await?;
+        let left = self.keyspace.keys(now_ms)?;
+        self.keyspace.pass(&left, again_ms)?;
         self.set_time(again_ms);
         let again = self.ask(alone).await? == Outcome::Admitted;
         Ok(Drained { drained, refused, again_ms, again })
@@ -816,6 +827,19 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// What the client does next. Nobody else runs and nothing is waited for outside, so it mostly is
+/// there after the tasks of the client had their turn.
+async fn next_event(client: &mut Client) -> Option<Event> {
+    const TURNS: u32 = 100;
+    for _ in 0..TURNS {
+        if let Ok(event) = client.events.try_recv() {
+            return Some(event);
+        }
+        tokio::task::yield_now().await;
+    }
+    tokio::time::timeout(WATCHDOG, client.events.recv()).await.ok().flatten()
 }
 
 /// Commands that touch no key and no script: they pass and are no step.
