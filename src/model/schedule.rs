@@ -45,6 +45,20 @@ impl Step {
         }
     }
 
+    /// Two bytes that no other step has.
+    pub fn code(self) -> [u8; 2] {
+        let kind = match self {
+            Self::Go(_) => b'g',
+            Self::Begin(_) => b'.',
+            Self::DieBefore(_) => b'-',
+            Self::DieAfter(_) => b'+',
+            Self::LoseReply(_) => b'~',
+            Self::Tick => b't',
+            Self::Flush => b'f',
+        };
+        [kind, self.client().unwrap_or(0)]
+    }
+
     /// Whether it takes something out of a budget.
     pub fn is_fault(self) -> bool {
         !matches!(self, Self::Go(_))

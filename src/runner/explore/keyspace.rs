@@ -58,6 +58,8 @@ for i, key in ipairs(KEYS) do
 end
 return told";
 
+const CLEAR: &[u8] = b"*1\r\n$7\r\nFLUSHDB\r\n";
+
 /// A key in the schedule's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
@@ -84,6 +86,8 @@ impl Key {
 pub struct Keyspace {
     upstream: Upstream,
     moments: bool,
+    /// Every key is to be removed before the next command.
+    to_clear: bool,
     /// SHA-1 of [`DUMP`].
     dump: String,
     /// By key: the moment it expires by the server's clock, and what that is in the schedule's time.
@@ -95,17 +99,35 @@ impl Keyspace {
         let (frame, _) = ask(&mut upstream, &["PEXPIRETIME", "rl-lab:none"])?;
         let moments = frame.error().is_none();
         let dump = redis::Script::new(DUMP).get_hash().to_owned();
-        Ok(Self { upstream, moments, dump, known: BTreeMap::new() })
+        Ok(Self { upstream, moments, to_clear: true, dump, known: BTreeMap::new() })
     }
 
     /// One command of the search's own.
     pub fn ask(&mut self, args: &[&str]) -> Result<Frame, Trouble> {
+        let mut raw = Vec::new();
+        encode_command(args, &mut raw);
+        if std::mem::take(&mut self.to_clear) {
+            let both = self.upstream.exchange_behind(CLEAR, &raw);
+            return both
+                .map(|(frame, _)| frame)
+                .map_err(|e| lost(format!("the server does not answer: {e}")));
+        }
         Ok(ask(&mut self.upstream, args)?.0)
     }
 
-    pub fn clear(&mut self) -> Result<(), Trouble> {
+    /// Removes every key, before whatever is sent next.
+    pub fn clear(&mut self) {
         self.known.clear();
-        self.ask(&["FLUSHDB"]).map(|_| ())
+        self.to_clear = true;
+    }
+
+    /// Sends a command of somebody's, on a connection of his own, behind what there is to be removed.
+    pub fn behind(&mut self, upstream: &mut Upstream, raw: &[u8]) -> std::io::Result<(Frame, Vec<u8>)> {
+        if std::mem::take(&mut self.to_clear) {
+            upstream.exchange_behind(CLEAR, raw)
+        } else {
+            upstream.exchange(raw)
+        }
     }
 
     /// Every key, at this moment of the schedule's time.

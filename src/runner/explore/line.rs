@@ -132,6 +132,17 @@ impl Upstream {
     /// Sends a command and waits for its reply, as a value and as bytes.
     pub fn exchange(&mut self, command: &[u8]) -> std::io::Result<(Frame, Vec<u8>)> {
         self.stream.write_all(command)?;
+        self.reply()
+    }
+
+    /// The same with another command before it, in one round trip; what that is told is dropped.
+    pub fn exchange_behind(&mut self, first: &[u8], command: &[u8]) -> std::io::Result<(Frame, Vec<u8>)> {
+        self.stream.write_all(&[first, command].concat())?;
+        self.reply()?;
+        self.reply()
+    }
+
+    fn reply(&mut self) -> std::io::Result<(Frame, Vec<u8>)> {
         loop {
             let next = self.decoder.next().map_err(std::io::Error::other)?;
             if let Some((frame, bytes)) = next {

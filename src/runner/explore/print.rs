@@ -74,7 +74,9 @@ fn written(keys: &[Key], now_ms: i64, names: Option<&[u8]>) -> Written {
 /// Where a node's number stands in a text: between characters that are no digits.
 fn nodes_in(text: &[u8]) -> impl Iterator<Item = (usize, u16)> + '_ {
     let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
-    (0..text.len().saturating_sub(3)).filter_map(move |at| {
+    let begins = |pair: &[u8]| pair == b"70";
+    let places = text.windows(2).enumerate().filter(move |(_, pair)| begins(pair)).map(|(at, _)| at);
+    places.filter(|at| at + 4 <= text.len()).filter_map(move |at| {
         let alone = (at == 0 || !digit(at - 1)) && !digit(at + 4);
         let number = std::str::from_utf8(&text[at..at + 4]).ok()?.parse::<u16>().ok()?;
         let last = FIRST_NODE + u16::from(crate::model::schedule::MOST_CLIENTS);
@@ -83,7 +85,7 @@ fn nodes_in(text: &[u8]) -> impl Iterator<Item = (usize, u16)> + '_ {
 }
 
 fn names_a_node(text: &[u8]) -> bool {
-    text.windows(2).any(|w| w == b"70") && nodes_in(text).next().is_some()
+    nodes_in(text).next().is_some()
 }
 
 fn renamed(text: &[u8], names: &[u8]) -> Vec<u8> {
