@@ -1,7 +1,8 @@
 //! How fast the checkers judge, and in how much memory: histories made in memory, every checker of
 //! `checkers::ALL`, no server and no file.
 //!
-//! `make bench`, or `cargo bench --bench checkers -- [NAME…]` with parts of the names of the table.
+//! `make bench`, or `cargo bench --bench checkers -- [NAME…]` with parts of the names of the table. How judging
+//! grows is measured for some cases, or with `--growth` for all: ten million calls take their time to make.
 //! Exits 1 if a bound is missed: a million calls judged by all checkers together within a second, ten
 //! million by each in at most 13 times what one takes, and at most 48 bytes per call beside the calls.
 
@@ -34,6 +35,7 @@ const LEAST_SECONDS: f64 = 0.01;
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let chosen = |case: &&Case| wanted.is_empty() || wanted.iter().any(|w| case.name.contains(w.as_str()));
+    let growth = std::env::args().any(|a| a == "--growth");
     let mut fine = true;
     println!(
         "{:<41} {:>7} {:>7} {:>6} {:>6} {:>9}",
@@ -41,7 +43,7 @@ fn main() {
     );
     let mut all: Vec<(&str, Measured)> = Vec::new();
     for case in CASES.iter().filter(chosen) {
-        let measured = measure(case);
+        let measured = measure(case, growth || case.grows());
         let sum = |of: fn(&Measured) -> f64| measured.iter().map(of).sum::<f64>();
         let most = |of: fn(&Measured) -> f64| measured.iter().map(of).fold(0.0, f64::max);
         let (one, ten) = (sum(|m| m.one), sum(|m| m.ten));
@@ -98,10 +100,11 @@ impl Measured {
     }
 }
 
-fn measure(case: &Case) -> Vec<Measured> {
-    let cells = [cell(case, MILLION), cell(case, 10 * MILLION)];
+fn measure(case: &Case, growth: bool) -> Vec<Measured> {
+    let mut cells = vec![cell(case, MILLION)];
+    cells.extend(growth.then(|| cell(case, 10 * MILLION)));
     let measured = checkers::ALL.iter().map(|checker| {
-        let (mut seconds, mut bytes, mut verdicts) = ([f64::MAX; 2], 0.0f64, Vec::new());
+        let (mut seconds, mut bytes, mut verdicts) = ([f64::MAX, f64::MAX], 0.0f64, Vec::new());
         for _ in 0..TRIES {
             for (n, cell) in cells.iter().enumerate() {
                 let (before, began) = (Memory::begin(), cpu_seconds());
@@ -113,7 +116,8 @@ fn measure(case: &Case) -> Vec<Measured> {
         }
         verdicts.dedup();
         let [verdict] = verdicts[..] else { panic!("{}: {}: {verdicts:?}", case.name, checker.name()) };
-        Measured { checker: checker.name(), verdict, one: seconds[0], ten: seconds[1], bytes }
+        let ten = if growth { seconds[1] } else { 0.0 };
+        Measured { checker: checker.name(), verdict, one: seconds[0], ten, bytes }
     });
     let measured: Vec<Measured> = measured.collect();
     expected(case, &measured);

@@ -70,6 +70,15 @@ impl Twist {
     }
 }
 
+impl Case {
+    /// Whether ten times as many calls are judged as well: one case of each way to judge.
+    pub fn grows(&self) -> bool {
+        let alone = self.keys == 1 && self.in_flight > 1;
+        let many = self.keys > 1 && self.in_flight > 1 && self.rule != Rule::OneWindow;
+        self.twist == Twist::None && many || self.twist == Twist::Leaks && alone
+    }
+}
+
 const fn case(name: &'static str, rule: Rule, keys: u32, in_flight: i64, twist: Twist) -> Case {
     Case { name, rule, keys, in_flight, twist }
 }

@@ -295,7 +295,10 @@ mod tests {
         assert_eq!(uses(Denied, Some(Source::Store), Denials::Charged), Some(Nanos(9)));
         assert_eq!(uses(Denied, Some(Source::FailClosed), Denials::Free), Some(Op::NEVER));
         assert_eq!(uses(Admitted, Some(Source::FailOpen), Denials::Free), Some(Op::NEVER));
-        assert_eq!(uses(Unknown, None, Denials::Free), Some(Op::NEVER));
         assert_eq!(uses(Failed, None, Denials::Charged), None);
+        assert_eq!(uses(Unknown, None, Denials::Free), Some(Nanos(9)), "its node died then");
+        op.complete = Op::NEVER;
+        op.outcome = Unknown;
+        assert_eq!(use_of(&op, Denials::Free).map(|u| u.complete), Some(Op::NEVER));
     }
 }

@@ -10,7 +10,7 @@ use crate::model::figures::Figure;
 use crate::model::report::{CellReport, Report, RoundCounts};
 use crate::ports::format::{Format, Look};
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 15] = [
     "scenario",
     "limiter",
     "variation",
@@ -26,10 +26,10 @@ const COLUMNS: [&str; 18] = [
     "failed",
     "unknown",
     "preset",
-    "died",
-    "left",
-    "released",
 ];
+
+/// Of a round that is about a crash; at the end, where there is any.
+const CRASH_COLUMNS: [&str; 3] = ["died", "left", "released"];
 
 pub struct Csv;
 
@@ -50,15 +50,22 @@ impl Format for Csv {
         let cells: Vec<&CellReport> = report.cells.iter().collect();
         let checks = words::checks(&cells);
         let figures = figures(report);
+        let crashes = cells.iter().flat_map(|c| &c.rounds).any(|r| r.crash.is_some());
         let heads = COLUMNS.into_iter().chain(figures.iter().map(|f| f.name())).chain(checks.iter().copied());
+        let heads = heads.chain(CRASH_COLUMNS.into_iter().filter(|_| crashes));
         let mut text = line(heads.map(str::to_owned));
         for cell in cells {
             let verdicts: Vec<String> = checks.iter().map(|name| verdict(cell, name)).collect();
             let measured: Vec<String> = figures.iter().map(|f| figure(report, cell, *f)).collect();
-            for counts in rounds(cell) {
+            for (counts, crash) in rounds(cell) {
                 let figures = measured.iter().cloned();
                 text.push_str(&line(
-                    identity(cell).into_iter().chain(counts).chain(figures).chain(verdicts.clone()),
+                    identity(cell)
+                        .into_iter()
+                        .chain(counts)
+                        .chain(figures)
+                        .chain(verdicts.clone())
+                        .chain(crash.into_iter().filter(|_| crashes)),
                 ));
             }
         }
@@ -97,21 +104,20 @@ fn identity(cell: &CellReport) -> [String; 8] {
 }
 
 /// Rounds count from 1, as people do.
-fn rounds(cell: &CellReport) -> Vec<[String; 10]> {
+fn rounds(cell: &CellReport) -> Vec<([String; 7], [String; 3])> {
     if cell.rounds.is_empty() {
         return vec![Default::default()];
     }
     (1..).zip(&cell.rounds).map(|(n, round)| counts(n, round)).collect()
 }
 
-fn counts(number: u64, r: &RoundCounts) -> [String; 10] {
+fn counts(number: u64, r: &RoundCounts) -> ([String; 7], [String; 3]) {
     let counts = [number, r.offered, r.admitted, r.denied, r.failed, r.unknown, r.preset];
-    let [n, offered, admitted, denied, failed, unknown, preset] = counts.map(|n| n.to_string());
     let crash = r.crash.as_ref();
     let died = crash.map(|c| c.died.clone()).unwrap_or_default();
     let left = crash.map(|c| c.left.clone()).unwrap_or_default();
     let released = crash.map(|c| c.released.to_string()).unwrap_or_default();
-    [n, offered, admitted, denied, failed, unknown, preset, died, left, released]
+    (counts.map(|n| n.to_string()), [died, left, released])
 }
 
 fn verdict(cell: &CellReport, check: &str) -> String {

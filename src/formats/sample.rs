@@ -110,7 +110,7 @@ pub fn incident() -> Report {
         let window = Window::from_millis(60_000).unwrap();
         cell.contract.bound = Bound::FixedWindow { limit: cell.limit, window };
         for round in &mut cell.rounds {
-            *round = RoundCounts { offered: 50, denied: 50 - round.admitted, preset: 998, ..*round };
+            *round = RoundCounts { offered: 50, denied: 50 - round.admitted, preset: 998, ..round.clone() };
         }
     }
     let witness = "round 1: 998 used before, 50 more admitted in 2.110 ms where 2 were left";

@@ -21,7 +21,7 @@ pub static SPEC: Spec = Spec {
     id: "L24",
     name: "token-reservation",
     summary: "fixed window: claim a batch, hand it out locally, give back what was too much",
-    sends: "per batch: INCRBY, PEXPIRE at the first hit or DECRBY of the excess; 1 to 2 round trips",
+    sends: "per batch: INCRBY, PEXPIRE at the first hit, DECRBY of the excess; 1 to 3 round trips",
     known: "refusals at once each give back the whole excess: over the limit; alone it loses the last batch",
     params: &[common::count_param("batch", "tokens claimed at a time; a tenth of the limit if not given")],
     needs_server: None,
@@ -38,7 +38,7 @@ pub static SPEC: Spec = Spec {
 
 /// No algorithm: what is refused depends on who holds which tokens.
 fn contract(settings: &Settings) -> Contract {
-    Contract { round_trips_at_most: Some(2), ..common::counter_contract(settings, Denials::Free) }
+    Contract { round_trips_at_most: Some(3), ..common::counter_contract(settings, Denials::Free) }
 }
 
 struct TokenReservation {
@@ -86,13 +86,13 @@ impl TokenReservation {
         let batch = self.batch().max(cost);
         let claim = Command::new("INCRBY").arg(key).arg(batch);
         let total = self.store.command(claim).await?.expect_int()?;
+        if total == batch {
+            self.store.command(common::expire(&self.settings, key)).await?;
+        }
         let excess = total - limit.get() as i64;
         if excess > 0 {
             self.store.command(Command::new("DECRBY").arg(key).arg(excess)).await?;
             return Ok(decision(false, Source::Store));
-        }
-        if total == batch {
-            self.store.command(common::expire(&self.settings, key)).await?;
         }
         *self.held().entry(key.to_owned()).or_insert(0) += batch - cost;
         Ok(decision(true, Source::Store))

@@ -16,7 +16,7 @@ fn crashes<'a>(report: &'a Report, limiter: &str) -> Vec<&'a CrashReport> {
 fn got(crash: &CrashReport) -> (u64, u64) {
     let mut got = (0, 0);
     for (offered, admitted) in &crash.windows {
-        if got.1 < 75 {
+        if got.1 < 88 {
             got = (got.0 + admitted, got.1 + offered);
         }
     }
@@ -45,7 +45,7 @@ mod cases {
             assert_eq!(crash.left.contains("no expiry"), stuck, "{crash:?}");
             assert_eq!(crash.released, !stuck, "{crash:?}");
             let (admitted, offered) = got(crash);
-            assert_eq!(offered, 75);
+            assert_eq!(offered, 88);
             // Of three windows of ten; the dead call may have used one.
             assert!(if stuck { admitted < 10 } else { (28..=31).contains(&admitted) }, "{crash:?}");
         }

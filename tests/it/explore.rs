@@ -54,11 +54,12 @@ fn explored(subject: Subject, budget: Budget, reduce: bool) -> Explored {
 }
 
 async fn on_ground(test: &str, work: impl FnOnce(&Ground) + Send) {
-    if let Some(ground) = Ground::start(test).await {
+    if let Some(ground) = Ground::start(&format!("explore-{test}")).await {
         // A search has runtimes of its own, which cannot be begun inside another one's.
         tokio::task::block_in_place(|| {
             std::thread::scope(|scope| scope.spawn(|| work(&ground)).join().unwrap());
         });
+        ground.end().await;
     }
 }
 
@@ -192,7 +193,7 @@ async fn leaving_out_what_was_seen_leaves_out_nothing() {
 async fn several_servers_see_what_one_sees() {
     on_ground("one", |first| {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let Some(second) = runtime.block_on(Ground::start("two")) else { return };
+        let Some(second) = runtime.block_on(Ground::start("explore-two")) else { return };
         let asked = budget(2, 1, 1, 1);
         let never = || false;
         let search = |subjects: Vec<Subject>| {
@@ -212,6 +213,7 @@ async fn several_servers_see_what_one_sees() {
         };
         let of = |ground: &Ground| subject(ground, "token-bucket-read-write", 1);
         assert_eq!(search(vec![of(first)]), search(vec![of(first), of(&second)]));
+        runtime.block_on(second.end());
     })
     .await;
 }

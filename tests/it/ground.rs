@@ -150,10 +150,16 @@ impl Variant {
         self.settings.param("expire") == "no" || (self.settings.param("ttl") == "first" && cost > 1)
     }
 
-    /// Whether a refused call is charged. Two forms promise that it is not and are known to break it.
+    /// Whether a refused call is charged. Three promise that it is not and are known to break it.
     pub fn charges_denials(&self) -> bool {
         let form = self.settings.param("form");
-        matches!(form, "pipeline" | "one-by-one") || self.contract().denials == Denials::Charged
+        let known = matches!(form, "pipeline" | "one-by-one") || self.spec.name == "token-reservation";
+        known || self.contract().denials == Denials::Charged
+    }
+
+    /// Whether it says what is left. Who hands out a batch by itself does not know.
+    pub fn tells_what_is_left(&self) -> bool {
+        self.spec.name != "token-reservation"
     }
 
     /// Whether calls in the same millisecond count one by one. The one that names its entries after

@@ -18,7 +18,7 @@ use crate::ground::{FORTY_DAYS_MS, Ground, Variant};
 
 /// What no model tells: a window that never ends or is pushed on by every call, expiries that come
 /// apart, entries that collapse, keys whose fate hangs on other keys.
-const NO_ALGORITHM: [&str; 12] = [
+const NO_ALGORITHM: [&str; 13] = [
     "cost-based:ttl=first",
     "get-then-incr:expire=no",
     "incr-expire-pipeline",
@@ -31,6 +31,7 @@ const NO_ALGORITHM: [&str; 12] = [
     "multi-limit:form=pipeline",
     "multi-limit:tag=no",
     "sliding-log-time-argv",
+    "token-reservation",
 ];
 
 /// Refusals that say nothing about the wait.

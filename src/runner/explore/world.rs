@@ -523,8 +523,8 @@ impl Inner {
                 _ => {}
             }
         }
-        if !only_reads(&name) {
-            // What EXEC applies was queued; the arguments here hold it.
+        // What EXEC applies was queued, and the arguments here hold it; aborted it applies nothing.
+        if !only_reads(&name) && !(name == "EXEC" && matches!(frame, Frame::Nil(_))) {
             for arg in args {
                 self.applied.extend_from_slice(&arg.len().to_le_bytes());
                 self.applied.extend_from_slice(arg);

@@ -46,7 +46,7 @@ async fn a_counterexample_is_saved_and_replays_twenty_times_of_twenty() {
 /// The exported script runs against any Redis by redis-cli alone, and goes the same way.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exported_test_shows_the_fault_without_the_lab() {
-    let Some(ground) = crate::ground::Ground::start("export").await else { return };
+    let Some(ground) = crate::ground::Ground::start("explore-export").await else { return };
     let lab = Lab::new();
     let folder = lab.path("tests");
     let folder = folder.to_str().unwrap();
@@ -79,6 +79,7 @@ async fn an_exported_test_shows_the_fault_without_the_lab() {
         }
     }
     assert!(differed > 2);
+    ground.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
