@@ -210,7 +210,8 @@ pub fn ground(report: &Report) -> Vec<(&'static str, String)> {
     ground.extend(image(h).map(|text| ("image", text)));
     ground.extend(h.network_path.clone().map(|text| ("network", text)));
     ground.push(("seed", report.seed.to_string()));
-    if let Some(most) = report.cells.iter().map(|c| c.honesty.generator_cpu).max_by(f64::total_cmp) {
+    let driven = report.cells.iter().filter(|c| c.search.is_none());
+    if let Some(most) = driven.map(|c| c.honesty.generator_cpu).max_by(f64::total_cmp) {
         let step = h.clock_step_ms;
         ground.push((
             "load",

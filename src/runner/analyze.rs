@@ -49,6 +49,11 @@ pub fn report(history: &History) -> Report {
     let clock_step_ms = history.cells.iter().map(judge::clock_step_ms).fold(0.0, f64::max);
     // A run that was cut short may have planned more: what it did not get to is not a pass.
     let (exit, verdict, error) = match &history.ended {
+        Some((_, None)) if cells.is_empty() => {
+            let searched = "this run searched schedules and recorded no calls: its verdicts are in results.json, \
+                            and `rl-lab replay` runs what it saved";
+            (judged, verdict, Some(searched.to_owned()))
+        }
         Some((_, None)) => (judged, verdict, None),
         Some((_, Some(error))) => {
             (judged.and(Exit::Unknown), verdict.max(Verdict::Unknown), Some(error.clone()))
