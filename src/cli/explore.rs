@@ -124,6 +124,14 @@ pub fn main(matches: &ArgMatches) -> Answer {
             "--limit {limit}: every ending is judged by asking until refused; a limit of at most 1000 shows the same"
         )));
     }
+    // A schedule may take 0.4 s, in which the server's clock runs on.
+    if flags.window.millis() < 5_000 {
+        return Err(refuse(format!(
+            "--window {}: time stands still for the clients but not for the server, which is why a window has at \
+             least 5s; it costs nothing",
+            flags.window
+        )));
+    }
     let named = flags::limiters(&flags.limiters).map_err(refuse)?;
     let targets = named.iter().map(|l| target(l, &flags.limit, flags.window)).collect::<Result<_, _>>();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

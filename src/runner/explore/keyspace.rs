@@ -13,8 +13,9 @@ use crate::wire::resp::{Frame, encode_command};
 /// Expiries that differ by less are taken for the same.
 pub const GRAIN_MS: i64 = 500;
 
-/// What may still be added to a time that was read, and what may have passed before it was.
-const ADDED_MS: i64 = 50;
+/// A time to live is at most so much longer than what it is rounded to. A key goes that much later: none goes
+/// before its time.
+pub const ADDED_MS: i64 = 50;
 
 /// A time to live as it was before some of it passed: a multiple of [`GRAIN_MS`].
 pub fn to_grain(ms: i64) -> i64 {
@@ -190,14 +191,15 @@ impl Keyspace {
             return Ok(());
         }
         let count = aged.len().to_string();
-        let left: Vec<String> = aged.iter().map(|(_, due)| (due - until_ms).max(0).to_string()).collect();
+        let late = |due: i64| (due + ADDED_MS - until_ms).max(0);
+        let left: Vec<String> = aged.iter().map(|(_, due)| late(*due).to_string()).collect();
         let mut args = vec!["EVAL", AGE, &count];
         args.extend(aged.iter().map(|(key, _)| key.name.as_str()));
         args.extend(left.iter().map(String::as_str));
         let told = list(self.ask(&args)?)?;
         for ((key, due), at) in aged.iter().zip(&told) {
             // A key of that name that comes now is another one.
-            if *due > until_ms {
+            if late(*due) > 0 {
                 self.known.insert(key.name.clone(), (number(Some(at))?, *due));
             } else {
                 self.known.remove(&key.name);

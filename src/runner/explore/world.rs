@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use super::client::{At, Client, Held, Recipe};
 use super::cores;
-use super::keyspace::{GRAIN_MS, Key, Keyspace, text};
+use super::keyspace::{ADDED_MS, GRAIN_MS, Key, Keyspace, text};
 use super::line::{Event, Upstream};
 use super::print::{self, FIRST_NODE};
 use crate::clients::Profile;
@@ -678,9 +678,9 @@ impl Inner {
         let keys = self.keyspace.keys(self.now_ms)?;
         let window = i64::try_from(self.recipe.settings.window.millis()).unwrap_or(i64::MAX);
         let due = keys.iter().filter_map(|k| k.due_ms).min();
-        let until = due.unwrap_or(self.now_ms + window) + 1;
-        let gone: Vec<&str> =
-            keys.iter().filter(|k| k.due_ms.is_some_and(|d| d <= until)).map(|k| k.name.as_str()).collect();
+        let until = due.unwrap_or(self.now_ms + window) + ADDED_MS + 1;
+        let gone = |k: &&Key| k.due_ms.is_some_and(|d| d + ADDED_MS <= until);
+        let gone: Vec<&str> = keys.iter().filter(gone).map(|k| k.name.as_str()).collect();
         let what = format!(
             "{} ms pass{}",
             until - self.now_ms,
@@ -831,7 +831,7 @@ impl Inner {
         }
         let back_ms = self.contract.gives_back_within_ns().unwrap_or(0) / 1_000_000;
         let kept_ms = self.contract.key_ttl_at_most.map_or(window_ms, |w| w.millis());
-        let quiet = (2 * back_ms).max(i64::try_from(kept_ms).unwrap_or(i64::MAX)) + 1;
+        let quiet = (2 * back_ms).max(i64::try_from(kept_ms).unwrap_or(i64::MAX)) + ADDED_MS + 1;
         let again_ms = now_ms.saturating_add(quiet);
         let left = self.keyspace.keys(now_ms)?;
         self.keyspace.pass(&left, again_ms)?;
