@@ -41,7 +41,7 @@ fn between(
         let Some(next) = (i + 1..steps.len()).find(|j| mine(&steps[*j])) else { continue };
         // One step of another alone, or else all of them.
         let alone = (i + 1..next).map(|intruder| intruder..intruder + 1);
-        for intruders in alone.chain([i + 1..next]).filter(|r| !r.is_empty()) {
+        for intruders in alone.chain(std::iter::once(i + 1..next)).filter(|r| !r.is_empty()) {
             if harmless_outside(world, steps, i, intruders.clone(), next, check)? {
                 return Ok(Some(format!(
                     "{} between {} and {} of {}",

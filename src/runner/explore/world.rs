@@ -524,7 +524,8 @@ impl Inner {
             }
         }
         // What EXEC applies was queued, and the arguments here hold it; aborted it applies nothing.
-        if !only_reads(&name) && !(name == "EXEC" && matches!(frame, Frame::Nil(_))) {
+        let aborted = name == "EXEC" && matches!(frame, Frame::Nil(_));
+        if !aborted && !only_reads(&name) {
             for arg in args {
                 self.applied.extend_from_slice(&arg.len().to_le_bytes());
                 self.applied.extend_from_slice(arg);
@@ -849,11 +850,11 @@ impl Inner {
     }
 
     async fn ask(&mut self, id: u8) -> Result<Outcome, Trouble> {
-        self.to_its_end(id).await?;
+        self.complete(id).await?;
         Ok(self.client(id).calls.last().map_or(Outcome::Failed, |c| c.outcome))
     }
 
-    async fn to_its_end(&mut self, id: u8) -> Result<(), Trouble> {
+    async fn complete(&mut self, id: u8) -> Result<(), Trouble> {
         self.begin(id).await?;
         while self.client(id).at == At::Calling {
             match self.client(id).held.pop_front() {
