@@ -137,17 +137,19 @@ fn table(scenario: &ScenarioSummary, cells: &[&CellReport], labels: &[String]) -
     let counted = words::counts_calls(cells);
     let admitted = counted.then(|| words::admitted_head(cells));
     let heads = ["limiter"].into_iter().chain(admitted).chain(figures);
-    let heads = heads.chain(["limit", "promise"]).map(str::to_owned);
+    let heads = heads.chain(["limit", "promise"].into_iter().filter(|_| counted)).map(str::to_owned);
     let mut rows = vec![row(heads.chain(checks.iter().map(|c| code(c))))];
     let rules = ["---"].into_iter().chain(counted.then_some("---"));
     let rules = rules.chain(scenario.figures.iter().map(|_| "---:"));
-    rows.push(row(rules.chain(["---:", "---"]).chain(checks.iter().map(|_| "---"))));
+    let limit = ["---:", "---"].into_iter().filter(|_| counted);
+    rows.push(row(rules.chain(limit).chain(checks.iter().map(|_| "---"))));
     for (cell, label) in cells.iter().zip(labels) {
         let scope = if words::scope(cell).is_empty() { "global" } else { words::scope(cell) };
         let measured = scenario.figures.iter().map(|f| words::figure(cell, *f));
         let admitted = counted.then(|| words::admitted(&cell.rounds));
         let figures = [code(label)].into_iter().chain(admitted).chain(measured);
-        let figures = figures.chain([words::room(cell) + &words::at_once(cell), scope.to_owned()]);
+        let limit = [words::room(cell) + &words::at_once(cell), scope.to_owned()];
+        let figures = figures.chain(limit.into_iter().filter(|_| counted));
         let verdicts =
             checks.iter().map(|name| words::check(cell, name).map(|c| c.label()).unwrap_or_default());
         rows.push(row(figures.chain(verdicts)));
