@@ -65,7 +65,8 @@ struct ExploreFlags {
     /// Client profile of every client; see `rl-lab list clients`
     #[arg(long, value_name = "NAME", default_value = clients::DEFAULT, help_heading = "Search")]
     client: String,
-    /// Servers that search together; one for each core if not given
+    /// Servers that search together, each with its thread on one core; one less than there are cores if not
+    /// given, so that others get their turn
     #[arg(long, value_name = "N", help_heading = "Search")]
     servers: Option<NonZeroU32>,
     /// Folder for tests of your own: a redis-cli script and a JSON case for each counterexample
@@ -119,18 +120,24 @@ pub fn main(matches: &ArgMatches) -> Answer {
         pauses: flags.pauses,
     };
     // After a search that drains what is left, call by call.
-    if let Some(limit) = flags.limit.iter().find(|l| l.get() > 1000) {
+    if let Some(limit) = flags.limit.iter().find(|l| l.get() > MOST) {
         return Err(refuse(format!(
-            "--limit {limit}: every ending is judged by asking until refused; a limit of at most 1000 shows the same"
+            "--limit {limit}: every ending is judged by asking until refused; a limit of at most {MOST} shows the same"
         )));
     }
     // A schedule may take 0.4 s, in which the server's clock runs on.
-    if flags.window.millis() < 5_000 {
+    let ms = flags.window.millis();
+    if !(5_000..=864_000_000).contains(&ms) || ms % 500 != 0 {
         return Err(refuse(format!(
-            "--window {}: time stands still for the clients but not for the server, which is why a window has at \
-             least 5s; it costs nothing",
+            "--window {}: time stands still for the clients but not for the server, so expiries are told in whole \
+             half seconds; a window from 5s to 10d in steps of 500ms costs nothing",
             flags.window
         )));
+    }
+    if let Some(folder) = &flags.export_test {
+        std::fs::create_dir_all(folder).and_then(|()| tempfile_in(folder)).map_err(|e| {
+            Refusal::environment(format!("cannot write to '{}': {e}", folder.display())).of(seed)
+        })?;
     }
     let named = flags::limiters(&flags.limiters).map_err(refuse)?;
     let targets = named.iter().map(|l| target(l, &flags.limit, flags.window)).collect::<Result<_, _>>();
@@ -142,7 +149,10 @@ pub fn main(matches: &ArgMatches) -> Answer {
         budget,
         reduce: !flags.no_reduction,
         time: flags.budget,
-        servers: flags.servers.map_or(cores, |n| usize::try_from(n.get()).unwrap_or(usize::MAX)).min(64),
+        servers: flags
+            .servers
+            .map_or(cores.saturating_sub(1).max(1), |n| usize::try_from(n.get()).unwrap_or(usize::MAX))
+            .min(64),
         client: clients::find(&flags.client).map_err(refuse)?,
         export: flags.export_test.clone(),
         replay: None,
@@ -155,6 +165,12 @@ pub fn replay(matches: &ArgMatches) -> Answer {
     let seed = flags.ground.seed();
     let refuse = |why: String| Refusal::usage(why).of(seed);
     let file = ScheduleFile::load(&flags.file).map_err(refuse)?;
+    if file.schedule.0.is_empty() {
+        return Err(refuse(format!("'{}': its schedule has no steps", flags.file.display())));
+    }
+    if file.limit.get() > MOST {
+        return Err(refuse(format!("'{}': a limit of at most {MOST} can be judged", flags.file.display())));
+    }
     let limiter: LimiterRef = file.limiter.parse().map_err(refuse)?;
     if !crate::model::ending::CHECKS.contains(&file.check.as_str()) {
         return Err(refuse(format!("'{}': no search judges '{}'", flags.file.display(), file.check)));
@@ -201,6 +217,15 @@ fn go(ground: &GroundFlags, seed: Seed, exploration: Exploration) -> Answer {
     };
     output::print(&text).map_err(Refusal::environment)?;
     Ok(Exit::Ok)
+}
+
+/// The largest limit whose endings can be judged, by asking call after call.
+const MOST: u64 = 1000;
+
+/// Whether a file can be written there.
+fn tempfile_in(folder: &std::path::Path) -> std::io::Result<()> {
+    let probe = folder.join(format!(".rl-lab-{}", std::process::id()));
+    std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe))
 }
 
 fn target(wanted: &LimiterRef, limits: &[Limit], window: Window) -> Result<Target, String> {

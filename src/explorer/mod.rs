@@ -71,6 +71,8 @@ pub enum Trouble {
     Stalled(String),
     /// The same steps did not lead to the same place: this is no world that can be enumerated.
     Nondeterministic(String),
+    /// This world cannot be told exactly, however often it is run.
+    Unfit(String),
     /// The ground is gone: the server, or the lab.
     Lost(String),
 }

@@ -3,7 +3,7 @@
 //! Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized
 //! Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010). Clients get random
 //! priorities, the highest that can go goes, and at d − 1 random steps the one that went gets the
-//! lowest. With n clients and at most k steps a bug that takes d ordered steps is hit by one run with a
+//! lowest. With n threads and at most k steps a bug that takes d ordered steps is hit by one run with a
 //! probability of at least 1 / (n · k^(d − 1)).
 
 use super::{Broken, PATIENCE, Trouble, World};
@@ -59,8 +59,8 @@ pub fn sample(
 }
 
 /// The probability that a bug of depth d would have been missed by so many schedules, at most.
-pub fn missed_at_most(schedules: u64, clients: u8, longest: usize, depth: u32) -> f64 {
-    let hit = 1.0 / (f64::from(clients.max(1)) * (longest.max(1) as f64).powi(depth as i32 - 1));
+pub fn missed_at_most(schedules: u64, threads: u32, longest: usize, depth: u32) -> f64 {
+    let hit = 1.0 / (f64::from(threads.max(1)) * (longest.max(1) as f64).powi(depth as i32 - 1));
     (schedules as f64 * (1.0 - hit).ln()).exp()
 }
 
@@ -72,8 +72,7 @@ fn one(
 ) -> Result<(Schedule, Vec<Broken>), Trouble> {
     world.reset()?;
     // Faults and the passing of time have a priority each as well: they are threads of their own.
-    let mut priority: Vec<u32> =
-        random.shuffled(u32::from(clients) + 6).into_iter().map(|p| p + DEPTH).collect();
+    let mut priority: Vec<u32> = random.shuffled(threads(clients)).into_iter().map(|p| p + DEPTH).collect();
     let mut below = |n: usize| usize::try_from(random.below(n as u64)).unwrap_or(0);
     let mut changes: Vec<usize> = (1..DEPTH).map(|_| below(longest)).collect();
     changes.sort_unstable();
@@ -93,16 +92,25 @@ fn one(
     Ok((Schedule(gone), ending.broken))
 }
 
+/// What gets a priority: each client's next command, and each fault of each client; time and the flush.
+pub fn threads(clients: u8) -> u32 {
+    KINDS * u32::from(clients) + 2
+}
+
+/// Go, begin, two ways to die, a lost reply.
+const KINDS: u32 = 5;
+
 fn thread(step: Step, clients: u8) -> usize {
-    let clients = usize::from(clients);
+    let (clients, kinds) = (usize::from(clients), KINDS as usize);
+    let of = |kind: usize, client: u8| kind * clients + usize::from(client);
     match step {
-        Step::Go(c) => usize::from(c),
-        Step::DieBefore(_) => clients,
-        Step::DieAfter(_) => clients + 1,
-        Step::LoseReply(_) => clients + 2,
-        Step::Tick => clients + 3,
-        Step::Flush => clients + 4,
-        Step::Begin(_) => clients + 5,
+        Step::Go(c) => of(0, c),
+        Step::Begin(c) => of(1, c),
+        Step::DieBefore(c) => of(2, c),
+        Step::DieAfter(c) => of(3, c),
+        Step::LoseReply(c) => of(4, c),
+        Step::Tick => kinds * clients,
+        Step::Flush => kinds * clients + 1,
     }
 }
 

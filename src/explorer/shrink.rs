@@ -12,6 +12,7 @@ pub fn shrink(
     world: &mut dyn World,
     schedule: &Schedule,
     check: &str,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Option<(Schedule, String)>, Trouble> {
     let mut try_out = |steps: &[Step]| -> Result<Option<(Schedule, String)>, Trouble> {
         let (gone, ending) = follow_patiently(world, steps)?;
@@ -22,7 +23,11 @@ pub fn shrink(
     let Some(mut best) = try_out(&schedule.0)? else { return Ok(None) };
     loop {
         let mut smaller = None;
-        for candidate in candidates(&best.0.0) {
+        let steps = best.0.0.clone();
+        for candidate in candidates(&steps) {
+            if stop() {
+                return Ok(Some(best));
+            }
             if let Some(found) = try_out(&candidate)?
                 && found.0.size() < best.0.size()
             {
@@ -46,45 +51,39 @@ pub fn shrink(
     Ok(Some(best))
 }
 
-/// Ways to be smaller, the boldest first: a client less, a stretch less, a step less, a step elsewhere.
-fn candidates(steps: &[Step]) -> Vec<Vec<Step>> {
-    let mut all: Vec<Vec<Step>> = Vec::new();
+/// Ways to be smaller, the boldest first: a client less, a stretch less, a step less, a death earlier, a
+/// step elsewhere.
+fn candidates(steps: &[Step]) -> impl Iterator<Item = Vec<Step>> + '_ {
     let mut clients: Vec<u8> = steps.iter().filter_map(|s| s.client()).collect();
     clients.sort_unstable();
     clients.dedup();
-    for client in clients {
-        all.push(steps.iter().copied().filter(|s| s.client() != Some(client)).collect());
-    }
-    let mut length = steps.len() / 2;
-    while length > 0 {
-        for from in (0..steps.len()).step_by(length) {
-            let to = (from + length).min(steps.len());
-            all.push(steps[..from].iter().chain(&steps[to..]).copied().collect());
-        }
-        length /= 2;
-    }
-    // Dead before a command is dead after the one before it.
-    for (at, step) in steps.iter().enumerate() {
-        if let Step::DieBefore(client) = *step
-            && let Some(before) = (0..at).rev().find(|i| steps[*i] == Step::Go(client))
-        {
-            let mut earlier = steps.to_vec();
-            earlier[before] = Step::DieAfter(client);
-            earlier.remove(at);
-            all.push(earlier);
-        }
-    }
-    for from in 0..steps.len() {
-        for to in 0..steps.len() {
-            if from != to {
-                let mut moved = steps.to_vec();
-                let step = moved.remove(from);
-                moved.insert(to, step);
-                all.push(moved);
-            }
-        }
-    }
-    all
+    let without =
+        clients.into_iter().map(|c| steps.iter().copied().filter(|s| s.client() != Some(c)).collect());
+    let halves = std::iter::successors(Some(steps.len() / 2), |n| Some(n / 2)).take_while(|n| *n > 0);
+    let cuts = halves.flat_map(|n| (0..steps.len()).step_by(n).map(move |from| (from, n)));
+    let cut = cuts.map(|(from, n)| {
+        let to = (from + n).min(steps.len());
+        steps[..from].iter().chain(&steps[to..]).copied().collect()
+    });
+    let places = || 0..steps.len();
+    let moves = places().flat_map(move |from| places().map(move |to| (from, to))).filter(|(a, b)| a != b);
+    let moved = moves.map(|(from, to)| {
+        let mut moved = steps.to_vec();
+        let step = moved.remove(from);
+        moved.insert(to, step);
+        moved
+    });
+    without.chain(cut).chain(places().filter_map(|at| earlier(steps, at))).chain(moved)
+}
+
+/// Dead before a command is dead after the one before it.
+fn earlier(steps: &[Step], at: usize) -> Option<Vec<Step>> {
+    let Step::DieBefore(client) = steps[at] else { return None };
+    let before = (0..at).rev().find(|i| steps[*i] == Step::Go(client))?;
+    let mut earlier = steps.to_vec();
+    earlier[before] = Step::DieAfter(client);
+    earlier.remove(at);
+    Some(earlier)
 }
 
 #[cfg(test)]
@@ -96,13 +95,13 @@ mod tests {
     fn what_does_not_matter_is_left_out() {
         let mut world = Toy::counters(4, 1);
         let long: Schedule = "c a b d d a b c".parse().unwrap();
-        let (short, witness) = shrink(&mut world, &long, Toy::CHECK).unwrap().unwrap();
+        let (short, witness) = shrink(&mut world, &long, Toy::CHECK, &|| false).unwrap().unwrap();
         assert_eq!(short.to_string(), "a b b a", "{witness}");
     }
 
     #[test]
     fn a_schedule_that_breaks_nothing_is_told_apart() {
         let fine: Schedule = "a a b b".parse().unwrap();
-        assert_eq!(shrink(&mut Toy::counters(2, 1), &fine, Toy::CHECK).unwrap(), None);
+        assert_eq!(shrink(&mut Toy::counters(2, 1), &fine, Toy::CHECK, &|| false).unwrap(), None);
     }
 }

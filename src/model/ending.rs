@@ -59,6 +59,8 @@ pub struct Evidence<'a> {
     /// When it asked again, and whether it was granted that.
     pub again_ms: i64,
     pub again: bool,
+    /// Replies that were lost while their client lived on: what was applied may have been applied again.
+    pub lost: u64,
     /// Commands that were applied more than once for one call, in words.
     pub twice: &'a [String],
 }
@@ -130,7 +132,7 @@ fn lost(e: &Evidence<'_>) -> Option<(&'static str, String)> {
     let capacity = e.contract.bound.burst()?.min(across.unwrap_or(u64::MAX));
     let count = |outcome| e.calls.iter().filter(|c| c.outcome == outcome).count() as u64;
     let (admitted, denied, unknown) =
-        (count(Outcome::Admitted), count(Outcome::Denied), count(Outcome::Unknown));
+        (count(Outcome::Admitted), count(Outcome::Denied), count(Outcome::Unknown) + e.lost);
     let charged = if e.contract.denials == Denials::Charged { denied } else { 0 };
     let room = capacity.saturating_sub(admitted + unknown + charged);
     if e.drained >= room || !e.refused {
@@ -216,6 +218,7 @@ mod tests {
             again_ms: 200_000,
             again: true,
             twice: &[],
+            lost: 0,
         };
         judge(&evidence).into_iter().map(|(check, _)| check).collect()
     }
@@ -269,6 +272,7 @@ mod tests {
             again_ms: 1,
             again: false,
             twice: &["INCR twice".to_owned()],
+            lost: 0,
         };
         let told = judge(&evidence);
         let checks: Vec<_> = told.iter().map(|(c, _)| *c).collect();

@@ -236,7 +236,9 @@ impl Run<'_> {
         let mut addresses = Vec::new();
         for number in 0..exploration.servers.max(1) {
             let name = format!("e{number}");
-            let core = cores.get(number % cores.len().max(1)).copied();
+            // Runs beside each other do not all begin with the same core.
+            let first = std::process::id() as usize;
+            let core = cores.get((first + number) % cores.len().max(1)).copied();
             let config = core.map(|c| ("server_cpulist".to_owned(), c.to_string())).into_iter().collect();
             let deployment = tokio::select! {
                 deployment = kind.deploy(backend, &name, &config) => deployment?,
@@ -277,9 +279,10 @@ impl Run<'_> {
             };
             let cell =
                 on_own_thread(|| exploration.run(target, &lent))?.map_err(|trouble| match trouble {
-                    Trouble::Lost(why) | Trouble::Stalled(why) | Trouble::Nondeterministic(why) => {
-                        Halt::Environment(why)
-                    }
+                    Trouble::Lost(why)
+                    | Trouble::Stalled(why)
+                    | Trouble::Unfit(why)
+                    | Trouble::Nondeterministic(why) => Halt::Environment(why),
                 })?;
             self.report.cells.push(cell);
             self.write();

@@ -131,6 +131,10 @@ impl ScheduleFile {
     /// With the file's name and what is wrong with it.
     pub fn load(path: &Path) -> Result<Self, String> {
         let name = path.display();
+        let readable = std::fs::metadata(path).map_err(|e| format!("cannot read '{name}': {e}"))?;
+        if !readable.is_file() {
+            return Err(format!("'{name}' is no file"));
+        }
         let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read '{name}': {e}"))?;
         let file: Self = serde_json::from_str(&text)
             .map_err(|e| format!("'{name}' is no schedule as `rl-lab explore` writes it: {e}"))?;
@@ -176,11 +180,24 @@ impl ScheduleFile {
             lines.extend(step.commands());
         }
         lines.push(format!("say {}", quoted(&format!("then: {}", self.outcomes))));
+        for key in self.immortal() {
+            lines.push(format!("say {}", quoted(&format!("      PTTL {key}"))));
+            lines.push(format!("is \"$(redis-cli \"$@\" PTTL {})\" '-1'", quoted(&key)));
+        }
         if !keys.is_empty() {
             lines.push(clean);
         }
         lines.push("exit $failed".to_owned());
         lines.join("\n") + "\n"
+    }
+
+    /// The keys that are left without an expiry.
+    fn immortal(&self) -> Vec<String> {
+        let last = self.steps.last().map(|s| s.keys.clone()).unwrap_or_default();
+        let stays = |k: &&String| last.contains(&format!("{k} = ")) && last.contains("(no expiry)");
+        let keys = self.keys();
+        let alone = keys.len() == 1 || !last.contains("(due at");
+        keys.iter().filter(stays).filter(|_| alone).cloned().collect()
     }
 
     /// The keys that were ever there.

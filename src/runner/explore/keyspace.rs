@@ -13,9 +13,16 @@ use crate::wire::resp::{Frame, encode_command};
 /// Expiries that differ by less are taken for the same.
 pub const GRAIN_MS: i64 = 500;
 
-/// A time to live is at most so much longer than what it is rounded to. A key goes that much later: none goes
-/// before its time.
-pub const ADDED_MS: i64 = 50;
+/// Some add a millisecond to what is left before they tell it.
+const ADDED_MS: i64 = 50;
+
+/// How long ago at most a key can have been given its time to live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Age {
+    AtMost(i64),
+    /// It does not matter any more: the schedule was judged, or is about to be.
+    Any,
+}
 
 /// A time to live as it was before some of it passed: a multiple of [`GRAIN_MS`].
 pub fn to_grain(ms: i64) -> i64 {
@@ -132,7 +139,7 @@ impl Keyspace {
     }
 
     /// Every key, at this moment of the schedule's time.
-    pub fn keys(&mut self, now_ms: i64) -> Result<Vec<Key>, Trouble> {
+    pub fn keys(&mut self, now_ms: i64, age: Age) -> Result<Vec<Key>, Trouble> {
         let moments = if self.moments { "1" } else { "0" };
         let dump = self.dump.clone();
         let mut told = self.ask(&["EVALSHA", &dump, "0", moments])?;
@@ -143,18 +150,18 @@ impl Keyspace {
         let server_ms = number(told.next().as_ref())?;
         let mut keys = Vec::new();
         for key in told {
-            keys.push(self.key(list(key)?, server_ms, now_ms)?);
+            keys.push(self.key(list(key)?, server_ms, now_ms, age)?);
         }
         self.known.retain(|name, _| keys.iter().any(|k| k.name == *name));
         Ok(keys)
     }
 
-    fn key(&mut self, told: Vec<Frame>, server_ms: i64, now_ms: i64) -> Result<Key, Trouble> {
+    fn key(&mut self, told: Vec<Frame>, server_ms: i64, now_ms: i64, age: Age) -> Result<Key, Trouble> {
         let [name, kind, due, holds] =
             <[Frame; 4]>::try_from(told).map_err(|_| lost("a key is not told in four parts"))?;
         let (name, kind) = (text(&name), text(&kind));
         let at = number(Some(&due))?;
-        let due_ms = (at >= 0).then(|| self.due(&name, at, server_ms, now_ms));
+        let due_ms = if at >= 0 { Some(self.due(&name, at, server_ms, now_ms, age)?) } else { None };
         if due_ms.is_none() {
             self.known.remove(&name);
         }
@@ -172,16 +179,25 @@ impl Keyspace {
 
     /// A moment of the server's clock in the schedule's time. One that was seen before is the same now;
     /// two ms are what asking for it in different ways can differ by.
-    fn due(&mut self, name: &str, at: i64, server_ms: i64, now_ms: i64) -> i64 {
+    fn due(&mut self, name: &str, at: i64, server_ms: i64, now_ms: i64, age: Age) -> Result<i64, Trouble> {
         if let Some((known, due)) = self.known.get(name)
             && (known - at).abs() <= 2
         {
-            return *due;
+            return Ok(*due);
         }
-        let left = to_grain((at - server_ms).max(0));
+        let seen = (at - server_ms).max(0);
+        let left = (seen + GRAIN_MS - 1) / GRAIN_MS * GRAIN_MS;
+        if let Age::AtMost(ms) = age
+            && left - seen > ms + 2
+        {
+            return Err(Trouble::Unfit(format!(
+                "{name} lives for {seen} ms or a little more, which is no multiple of {GRAIN_MS} ms: when it expires \
+                 cannot be told exactly; choose --window and --limit so that it is"
+            )));
+        }
         let due = now_ms + left;
         self.known.insert(name.to_owned(), (at, due));
-        due
+        Ok(due)
     }
 
     /// Lets time pass until this moment: what is due goes, what is not comes closer.
@@ -191,7 +207,7 @@ impl Keyspace {
             return Ok(());
         }
         let count = aged.len().to_string();
-        let late = |due: i64| (due + ADDED_MS - until_ms).max(0);
+        let late = |due: i64| (due - until_ms).max(0);
         let left: Vec<String> = aged.iter().map(|(_, due)| late(*due).to_string()).collect();
         let mut args = vec!["EVAL", AGE, &count];
         args.extend(aged.iter().map(|(key, _)| key.name.as_str()));

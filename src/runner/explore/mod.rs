@@ -133,14 +133,14 @@ pub fn explore(hunt: &Hunt<'_>) -> Result<Explored, Trouble> {
         for world in &mut worlds {
             world.allow(*budget);
         }
-        if let Some(why) = differs(&mut worlds[0])? {
+        if let Some(why) = unfit(differs(&mut worlds[0]))? {
             explored.inconclusive = Some(why);
             break;
         }
         let searched = search_all(&mut worlds, hunt);
         for (check, (schedule, _)) in &searched.broken {
             if !explored.broken.contains_key(check)
-                && let Some(found) = counterexample(&mut worlds[0], check, schedule, *budget)?
+                && let Some(found) = counterexample(&mut worlds[0], check, schedule, *budget, hunt)?
             {
                 (hunt.progress)(Progress::Found(&found, worlds[0].scripts()));
                 explored.broken.insert(check, found);
@@ -152,7 +152,7 @@ pub fn explore(hunt: &Hunt<'_>) -> Result<Explored, Trouble> {
         match trouble {
             Some(Trouble::Lost(why)) => return Err(Trouble::Lost(why)),
             Some(Trouble::Nondeterministic(why)) => explored.inconclusive = Some(nondeterministic(&why)),
-            Some(Trouble::Stalled(why)) => explored.inconclusive = Some(why),
+            Some(Trouble::Stalled(why) | Trouble::Unfit(why)) => explored.inconclusive = Some(why),
             None if !complete => explored.inconclusive = Some("the time was over".to_owned()),
             None => continue,
         }
@@ -177,6 +177,15 @@ fn nondeterministic(why: &str) -> String {
 fn search_all(worlds: &mut [RedisWorld], hunt: &Hunt<'_>) -> Searched {
     let mut worlds: Vec<&mut dyn World> = worlds.iter_mut().map(|w| w as &mut dyn World).collect();
     search::search(&mut worlds, Options { reduce: hunt.reduce, stop: hunt.spent, found: &|_, _| {} })
+}
+
+/// What cannot be told exactly is a finding, not an error.
+fn unfit(differs: Result<Option<String>, Trouble>) -> Result<Option<String>, Trouble> {
+    match differs {
+        Err(Trouble::Unfit(why) | Trouble::Stalled(why)) => Ok(Some(why)),
+        Err(Trouble::Nondeterministic(why)) => Ok(Some(nondeterministic(&why))),
+        other => other,
+    }
 }
 
 /// Runs one schedule twice: whoever does not do the same again cannot be enumerated.
@@ -219,8 +228,11 @@ fn counterexample(
     check: &'static str,
     schedule: &Schedule,
     budget: Budget,
+    hunt: &Hunt<'_>,
 ) -> Result<Option<Counterexample>, Trouble> {
-    let Some((schedule, witness)) = shrink(world, schedule, check)? else { return Ok(None) };
+    let Some((schedule, witness)) = shrink(world, schedule, check, hunt.spent_altogether)? else {
+        return Ok(None);
+    };
     let mut traces = Vec::new();
     for _ in 0..REPLAYS {
         let (gone, ending) = follow_patiently(world, &schedule.0)?;
@@ -228,7 +240,7 @@ fn counterexample(
         traces.push(again.then(|| world.trace()));
     }
     let confirmed = traces.iter().filter(|t| t.is_some() && **t == traces[0]).count();
-    let story = story::tell(world, &schedule, check)?;
+    let story = story::tell(world, &schedule, check, hunt.spent_altogether)?;
     let confirmed = u32::try_from(confirmed).unwrap_or(0);
     let limit = world.limit();
     Ok(Some(Counterexample { check, limit, budget, schedule, witness, story, confirmed }))
@@ -244,7 +256,7 @@ fn sample(world: &mut RedisWorld, hunt: &Hunt<'_>, explored: &mut Explored) -> R
     }
     for (schedule, broken) in &sampled.broken {
         if !explored.broken.contains_key(broken.check)
-            && let Some(found) = counterexample(world, broken.check, schedule, hunt.budget)?
+            && let Some(found) = counterexample(world, broken.check, schedule, hunt.budget, hunt)?
         {
             (hunt.progress)(Progress::Found(&found, world.scripts()));
             explored.broken.insert(broken.check, found);
@@ -256,7 +268,7 @@ fn sample(world: &mut RedisWorld, hunt: &Hunt<'_>, explored: &mut Explored) -> R
         depth: pct::DEPTH,
         missed_at_most: pct::missed_at_most(
             sampled.schedules,
-            hunt.budget.clients,
+            pct::threads(hunt.budget.clients),
             sampled.longest,
             pct::DEPTH,
         ),

@@ -6,9 +6,9 @@ use super::keyspace::{Key, to_grain};
 use crate::explorer::Print;
 use crate::wire::resp::Frame;
 
-/// The node number of the first client; limiters put it into names they make. Four digits that nothing
-/// else here begins with.
-pub const FIRST_NODE: u16 = 7001;
+/// The node number of the first client; limiters put it into names they make. Five digits, of which windows in
+/// whole half seconds are none.
+pub const FIRST_NODE: u16 = 61_001;
 
 /// Above so many clients only those in the same place are not told apart by their names.
 const MOST_PERMUTED: usize = 4;
@@ -74,11 +74,11 @@ fn written(keys: &[Key], now_ms: i64, names: Option<&[u8]>) -> Written {
 /// Where a node's number stands in a text: between characters that are no digits.
 fn nodes_in(text: &[u8]) -> impl Iterator<Item = (usize, u16)> + '_ {
     let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
-    let begins = |pair: &[u8]| pair == b"70";
+    let begins = |pair: &[u8]| pair == b"61";
     let places = text.windows(2).enumerate().filter(move |(_, pair)| begins(pair)).map(|(at, _)| at);
-    places.filter(|at| at + 4 <= text.len()).filter_map(move |at| {
-        let alone = (at == 0 || !digit(at - 1)) && !digit(at + 4);
-        let number = std::str::from_utf8(&text[at..at + 4]).ok()?.parse::<u16>().ok()?;
+    places.filter(|at| at + 5 <= text.len()).filter_map(move |at| {
+        let alone = (at == 0 || !digit(at - 1)) && !digit(at + 5);
+        let number = std::str::from_utf8(&text[at..at + 5]).ok()?.parse::<u16>().ok()?;
         let last = FIRST_NODE + u16::from(crate::model::schedule::MOST_CLIENTS);
         (alone && (FIRST_NODE..last).contains(&number)).then_some((at, number))
     })
@@ -92,7 +92,7 @@ fn renamed(text: &[u8], names: &[u8]) -> Vec<u8> {
     let mut out = text.to_vec();
     for (at, number) in nodes_in(text) {
         if let Some(name) = names.get(usize::from(number - FIRST_NODE)) {
-            out[at..at + 4].copy_from_slice(&[b'<', b'c', b'a' + name, b'>']);
+            out[at..at + 5].copy_from_slice(&[b'<', b'c', b':', b'a' + name, b'>']);
         }
     }
     out
@@ -104,17 +104,17 @@ pub fn with_letters(text: &str) -> String {
     let marked = String::from_utf8_lossy(&renamed(text.as_bytes(), &names)).into_owned();
     let mut out = String::new();
     let mut rest = marked.as_str();
-    while let Some(at) = rest.find("<c") {
+    while let Some(at) = rest.find("<c:") {
         out.push_str(&rest[..at]);
         let tail = &rest[at..];
         match tail.as_bytes() {
-            [_, _, letter, b'>', ..] => {
+            [_, _, _, letter, b'>', ..] => {
                 out.push(char::from(*letter));
-                rest = &tail[4..];
+                rest = &tail[5..];
             }
             _ => {
-                out.push_str(&tail[..2]);
-                rest = &tail[2..];
+                out.push_str(&tail[..3]);
+                rest = &tail[3..];
             }
         }
     }
@@ -140,7 +140,7 @@ fn by_place(clients: &[Vec<u8>]) -> Vec<usize> {
     order.sort_by_cached_key(|c| {
         let mut text = clients[*c].clone();
         for (at, _) in nodes_in(&clients[*c]) {
-            text[at..at + 4].copy_from_slice(b"<??>");
+            text[at..at + 5].copy_from_slice(b"<c:?>");
         }
         text
     });
@@ -192,17 +192,17 @@ mod tests {
     #[test]
     fn clients_that_changed_places_are_the_same_state() {
         let (x, y) = (b"admitted".to_vec(), b"refused".to_vec());
-        let one = canonical(&[x.clone(), y.clone()], &[key(&["7001-0 at 5"])], 0, b"");
-        let other = canonical(&[y.clone(), x.clone()], &[key(&["7002-0 at 5"])], 0, b"");
-        let third = canonical(&[y, x], &[key(&["7001-0 at 5"])], 0, b"");
+        let one = canonical(&[x.clone(), y.clone()], &[key(&["61001-0 at 5"])], 0, b"");
+        let other = canonical(&[y.clone(), x.clone()], &[key(&["61002-0 at 5"])], 0, b"");
+        let third = canonical(&[y, x], &[key(&["61001-0 at 5"])], 0, b"");
         assert_eq!(one, other);
         assert_ne!(one, third, "the entry is the refused one's");
     }
 
     #[test]
     fn a_moment_that_holds_a_nodes_number_is_left_alone() {
-        assert!(!names_a_node(b"1800000007001000") && !names_a_node(b"17001") && names_a_node(b"7001-3"));
-        assert_eq!(with_letters("7001-0, 7003-1 at 17001"), "a-0, c-1 at 17001");
+        assert!(!names_a_node(b"1800000061001000") && !names_a_node(b"161001") && names_a_node(b"61001-3"));
+        assert_eq!(with_letters("61001-0, 61003-1 at 161001"), "a-0, c-1 at 161001");
     }
 
     #[test]

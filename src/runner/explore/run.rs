@@ -235,7 +235,7 @@ impl Exploration {
                 last = Some(broken.witness);
             }
         }
-        let story = super::story::tell(&mut world, &file.schedule, &file.check)?;
+        let story = super::story::tell(&mut world, &file.schedule, &file.check, &|| true)?;
         let transcript = story.lines().join("\n");
         let finding = match (broke, last) {
             (0, _) if alike == times => {
@@ -406,12 +406,20 @@ impl Exploration {
         let sampled = explored.sample.as_ref().map(|s| {
         format!(
             "; then {} random schedules of at most {} steps broke nothing: a bug of depth {} was missed with \
-             probability ≤ {:.2}",
-            s.schedules, s.longest, s.depth, s.missed_at_most
+             probability ≤ {}",
+            s.schedules,
+            s.longest,
+            s.depth,
+            at_most(s.missed_at_most)
         )
     });
         Finding::unknown(format!("{why}{done}{}", sampled.unwrap_or_default()))
     }
+}
+
+/// Rounded up, and never to nothing.
+fn at_most(p: f64) -> String {
+    if p < 0.01 { "0.01".to_owned() } else { format!("{:.2}", (p * 100.0).ceil() / 100.0) }
 }
 
 fn too_old(target: &Target, server: &ServerInfo) -> Option<String> {

@@ -109,7 +109,7 @@ fn what_cannot_be_explored_is_refused_with_what_can() {
     lab.run(&["explore", "L01", "--clients", "99"]).exits(2).says(&["1..=25"]);
     lab.run(&["explore", "L01", "--limit", "5000"]).exits(2).says(&["at most 1000"]);
     lab.run(&["explore", "L01", "--client", "pooling"]).exits(2).says(&["did you mean 'pooled'"]);
-    lab.run(&["explore", "L01", "--window", "1s"]).exits(2).says(&["at least 5s"]);
+    lab.run(&["explore", "L01", "--window", "1s"]).exits(2).says(&["from 5s to 10d"]);
     lab.run(&["explore", "L16", "--window", "7500ms"]).exits(2).says(&["whole seconds"]);
     lab.run(&["replay", "nowhere.json"]).exits(2).says(&["cannot read 'nowhere.json'"]);
     let file = lab.file("x.json", "{}");

@@ -12,7 +12,7 @@ impl Inner {
             self.lookups += 1;
             let known = known.clone();
             if self.lookups.is_multiple_of(LOOK_AGAIN_EVERY) {
-                let now = self.keyspace.keys(self.now_ms)?;
+                let now = self.keyspace.keys(self.now_ms, self.age()?)?;
                 self.in_time()?;
                 if now != known {
                     let why = "the server applied the same commands and holds something else";
@@ -22,7 +22,7 @@ impl Inner {
             self.seen = Some(known.clone());
             return Ok(known);
         }
-        let keys = self.keyspace.keys(self.now_ms)?;
+        let keys = self.keyspace.keys(self.now_ms, self.age()?)?;
         self.in_time()?;
         if self.held.len() >= MOST_HELD {
             self.held.clear();
@@ -106,6 +106,7 @@ impl Inner {
             again_ms,
             again,
             twice: &self.twice,
+            lost: self.losses,
         };
         let broken = ending::judge(&evidence).into_iter();
         Ok(broken.map(|(check, witness)| Broken { check, witness }).collect())
@@ -124,9 +125,9 @@ impl Inner {
         }
         let back_ms = self.contract.gives_back_within_ns().unwrap_or(0) / 1_000_000;
         let kept_ms = self.contract.key_ttl_at_most.map_or(window_ms, |w| w.millis());
-        let quiet = (2 * back_ms).max(i64::try_from(kept_ms).unwrap_or(i64::MAX)) + ADDED_MS + 1;
+        let quiet = (2 * back_ms).max(i64::try_from(kept_ms).unwrap_or(i64::MAX)) + 1;
         let again_ms = now_ms.saturating_add(quiet);
-        let left = self.keyspace.keys(now_ms)?;
+        let left = self.keyspace.keys(now_ms, Age::Any)?;
         self.keyspace.pass(&left, again_ms)?;
         self.set_time(again_ms);
         let again = self.ask(alone).await? == Outcome::Admitted;

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::client::{At, Client, Held, Recipe};
 use super::cores;
-use super::keyspace::{ADDED_MS, GRAIN_MS, Key, Keyspace, text};
+use super::keyspace::{Age, GRAIN_MS, Key, Keyspace, text};
 use super::line::{Event, Upstream};
 use super::print::{self, FIRST_NODE};
 use crate::clients::Profile;
@@ -81,6 +81,8 @@ struct Inner {
     /// Commands whose reply was lost in the client's call of now, by client.
     lost: BTreeMap<u8, Vec<Vec<u8>>>,
     twice: Vec<String>,
+    /// Replies that were lost in this schedule, the client living on.
+    losses: u64,
     /// A look at the keys that still holds.
     seen: Option<Vec<Key>>,
     /// What the server applied since it was empty, reads left out: that alone decides what it holds.
@@ -158,6 +160,7 @@ impl RedisWorld {
                 flushed: false,
                 lost: BTreeMap::new(),
                 twice: Vec::new(),
+                losses: 0,
                 seen: None,
                 applied: Vec::new(),
                 held: HashMap::new(),
@@ -287,6 +290,17 @@ impl Inner {
         Ok(())
     }
 
+    /// How long ago any key can have been given its time to live. Above that nothing can be said of when
+    /// it expires.
+    fn age(&self) -> Result<Age, Trouble> {
+        const MOST: Duration = Duration::from_millis(60);
+        let age = self.began.elapsed();
+        if age > MOST {
+            return Err(Trouble::Stalled(format!("a schedule took longer than {} ms", MOST.as_millis())));
+        }
+        Ok(Age::AtMost(i64::try_from(age.as_millis()).unwrap_or(i64::MAX) + 1))
+    }
+
     fn client(&mut self, id: u8) -> &mut Client {
         &mut self.clients[usize::from(id)]
     }
@@ -342,6 +356,7 @@ impl Inner {
         self.trace.clear();
         self.lost.clear();
         self.twice.clear();
+        self.losses = 0;
         self.seen = None;
         self.applied.clear();
         if let Some(said) = &mut self.telling {

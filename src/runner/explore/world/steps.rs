@@ -126,7 +126,23 @@ impl Inner {
             let (frame, _) = self.apply(id, line, &sent, &raw).await?;
             (args, reply) = (shown(&sent), text(&frame));
             self.lost.entry(id).or_default().push(raw);
+            self.losses += 1;
             if !dies {
+                // What was sent together with it has arrived as well.
+                while let Some(at) = self
+                    .client(id)
+                    .held
+                    .iter()
+                    .position(|h| matches!(h, Held::Command { line: l, .. } if *l == line))
+                {
+                    let Some(Held::Command { args: sent, raw, .. }) = self.client(id).held.remove(at) else {
+                        break;
+                    };
+                    self.apply(id, line, &sent, &raw).await?;
+                    self.lost.entry(id).or_default().push(raw);
+                    args.push(";".to_owned());
+                    args.extend(shown(&sent));
+                }
                 let client = self.client(id);
                 let gone = client.lines.remove(&line).and_then(|mut l| l.upstream.take());
                 client.held.retain(|h| !matches!(h, Held::Command { line: l, .. } if *l == line));
@@ -152,11 +168,11 @@ impl Inner {
     /// Lets time pass until the next key is due; by a window where none ever is.
     pub(super) async fn tick(&mut self) -> Result<String, Trouble> {
         self.left.ticks -= 1;
-        let keys = self.keyspace.keys(self.now_ms)?;
+        let keys = self.keyspace.keys(self.now_ms, self.age()?)?;
         let window = i64::try_from(self.recipe.settings.window.millis()).unwrap_or(i64::MAX);
         let due = keys.iter().filter_map(|k| k.due_ms).min();
-        let until = due.unwrap_or(self.now_ms + window) + ADDED_MS + 1;
-        let gone = |k: &&Key| k.due_ms.is_some_and(|d| d + ADDED_MS <= until);
+        let until = due.unwrap_or(self.now_ms + window) + 1;
+        let gone = |k: &&Key| k.due_ms.is_some_and(|d| d <= until);
         let gone: Vec<&str> = keys.iter().filter(gone).map(|k| k.name.as_str()).collect();
         let what = format!(
             "{} ms pass{}",

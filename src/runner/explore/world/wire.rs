@@ -23,7 +23,8 @@ impl Inner {
         } else {
             self.exchange(id, line, raw)?
         };
-        if self.lost.get(&id).is_some_and(|l| l.iter().any(|c| c == raw)) && !only_reads(&name) {
+        let had_effect = frame.error().is_none() && !matches!(frame, Frame::Nil(_)) && adds_up(&name);
+        if had_effect && self.lost.get(&id).is_some_and(|l| l.iter().any(|c| c == raw)) {
             let text = crate::runner::explore::story::brief(&shown(args));
             self.twice.push(format!("for one call of {} the store applied `{text}` twice", letter(id)));
         }
@@ -34,13 +35,14 @@ impl Inner {
                 _ => {}
             }
         }
-        // What EXEC applies was queued, and the arguments here hold it; aborted it applies nothing.
-        let aborted = name == "EXEC" && matches!(frame, Frame::Nil(_));
-        if !aborted && !only_reads(&name) {
+        // What EXEC applies was queued, and the arguments here hold it.
+        if !only_reads(&name) {
             for arg in args {
                 self.applied.extend_from_slice(&arg.len().to_le_bytes());
                 self.applied.extend_from_slice(arg);
             }
+            // Whether it was: scripts that are not known, blocks that were aborted.
+            print::put(&frame, &mut self.applied);
         }
         if name == "EXEC"
             && let Some(l) = self.client(id).lines.get_mut(&line)
@@ -208,6 +210,29 @@ fn only_reads(name: &str) -> bool {
         "ZRANGE", "LLEN", "SCARD", "STRLEN", "TYPE", "WATCH", "EVAL_RO",
     ];
     READ.contains(&name)
+}
+
+/// Commands that do twice as much when they are applied twice.
+fn adds_up(name: &str) -> bool {
+    const ADD: [&str; 16] = [
+        "INCR",
+        "INCRBY",
+        "INCRBYFLOAT",
+        "DECR",
+        "DECRBY",
+        "HINCRBY",
+        "HINCRBYFLOAT",
+        "ZINCRBY",
+        "APPEND",
+        "LPUSH",
+        "RPUSH",
+        "XADD",
+        "EVAL",
+        "EVALSHA",
+        "FCALL",
+        "EXEC",
+    ];
+    ADD.contains(&name)
 }
 
 fn name_of(args: &[Vec<u8>]) -> String {
