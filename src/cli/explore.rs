@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::flags::{self, GroundFlags};
 use super::ground::span;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, command_line};
 use super::{Answer, output, run};
 use crate::clients;
 use crate::limiters;
@@ -157,7 +157,7 @@ pub fn main(matches: &ArgMatches) -> Answer {
         export: flags.export_test.clone(),
         replay: None,
     };
-    go(&flags.ground, seed, exploration)
+    go(&flags.ground, seed, exploration, None)
 }
 
 pub fn replay(matches: &ArgMatches) -> Answer {
@@ -187,12 +187,25 @@ pub fn replay(matches: &ArgMatches) -> Answer {
         export: None,
         replay: Some((file, flags.times)),
     };
-    go(&flags.ground, seed, exploration)
+    // `out/latest` will be this replay's own folder.
+    let typed = flags.file.display().to_string();
+    let lasting = std::fs::canonicalize(&flags.file).unwrap_or_else(|_| flags.file.clone());
+    let lasting = std::env::current_dir()
+        .ok()
+        .and_then(|here| lasting.strip_prefix(here).ok().map(std::path::Path::to_owned))
+        .unwrap_or(lasting);
+    let words = command_line(Some(seed)).into_iter();
+    let words = words.map(|w| if w == typed { lasting.display().to_string() } else { w });
+    go(&flags.ground, seed, exploration, Some(words.collect()))
 }
 
-fn go(ground: &GroundFlags, seed: Seed, exploration: Exploration) -> Answer {
+fn go(ground: &GroundFlags, seed: Seed, exploration: Exploration, command: Option<Vec<String>>) -> Answer {
     if !ground.dry_run() {
-        return run::go(ground, seed, run::Work { exploration: Some(exploration), ..Default::default() });
+        return run::go(
+            ground,
+            seed,
+            run::Work { exploration: Some(exploration), command, ..Default::default() },
+        );
     }
     let summary = exploration.summary();
     let limiters: Vec<String> = exploration.targets.iter().map(|t| t.limiter.to_string()).collect();

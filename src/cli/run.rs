@@ -42,7 +42,7 @@ pub fn plans_of(flags: &RunFlags, seed: Seed, plans: Vec<Plan>, columns: Option<
     if flags.dry_run() {
         return dry_run(flags, seed, &plans);
     }
-    go(flags, seed, Work { plans, columns, exploration: None })
+    go(flags, seed, Work { plans, columns, ..Work::default() })
 }
 
 /// What a run is to do.
@@ -51,6 +51,8 @@ pub struct Work {
     pub plans: Vec<Plan>,
     pub columns: Option<Vec<Column>>,
     pub exploration: Option<Exploration>,
+    /// The command that repeats it, where that is not the one that was typed.
+    pub command: Option<Vec<String>>,
 }
 
 /// Does it, and prints what it came to.
@@ -88,7 +90,7 @@ async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Ref
         exploration: work.exploration,
         columns: work.columns,
         seed,
-        command: command_line(Some(seed)),
+        command: work.command.unwrap_or_else(|| command_line(Some(seed))),
         backend: flags.backend().to_owned(),
         options: flags.options(),
         out: flags.out().clone(),

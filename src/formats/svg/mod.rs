@@ -39,7 +39,11 @@ impl Format for Svg {
     }
 
     fn applies(&self, report: &Report) -> bool {
-        report.cells.is_empty() || report.cells.iter().any(|c| c.search.is_none())
+        // A matrix has a picture of its own, a search none; of a crash the table says who is let in again.
+        let driven = |c: &crate::model::report::CellReport| {
+            c.search.is_none() && c.rounds.iter().all(|r| r.crash.is_none())
+        };
+        report.matrix.is_none() && (report.cells.is_empty() || report.cells.iter().any(driven))
     }
 
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
