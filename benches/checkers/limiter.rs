@@ -54,11 +54,30 @@ impl Limiter {
                 let weight = i128::from(self.open.2) * i128::from(over);
                 let left = i128::from(self.limit) * i128::from(self.window) - weight;
                 let left = i64::try_from(left.div_euclid(i128::from(self.window))).unwrap_or(0);
-                self.count(left, cost, over)
+                let wait = self.weighted_wait(over, cost);
+                self.count(left, cost, wait)
             }
             Rule::Sliding => self.sliding(at, cost),
             Rule::Bucket => self.bucket(at, cost),
         }
+    }
+
+    /// How long until the two windows weigh so little that the call fits: in this one, or else in the next,
+    /// where what counts now is what counts less and less.
+    fn weighted_wait(&self, over: i64, cost: i64) -> i64 {
+        let (window, (_, now, before)) = (i128::from(self.window), self.open);
+        // The moment from which `older` weighs no more than `room`, from the beginning of its window.
+        let light = |older: i64, room: i64| -> i128 {
+            if older <= 0 { 0 } else { window - (i128::from(room) * window).div_euclid(i128::from(older)) }
+        };
+        let elapsed = window - i128::from(over);
+        let (here, next) = (self.limit - now - cost, self.limit - cost);
+        let wait = if here >= 0 && light(before, here) <= window {
+            light(before, here) - elapsed
+        } else {
+            i128::from(over) + light(now, next).max(0)
+        };
+        i64::try_from(wait.max(1)).unwrap_or(i64::MAX)
     }
 
     fn count(&mut self, limit: i64, cost: i64, wait_ns: i64) -> Answer {

@@ -76,11 +76,12 @@ impl Exploration {
                 "Explore: every order, crash and expiry within a budget",
                 "No luck: every schedule of the clients' commands is tried on a real server.",
                 format!(
-                    "{}; limit {} per {}; {searched}; {} servers",
+                    "{}; limit {} per {}; {searched}; {} server{}",
                     self.budget.in_words(),
                     self.limits_in_words(),
                     self.window,
-                    self.servers
+                    self.servers,
+                    if self.servers == 1 { "" } else { "s" }
                 ),
             ),
         };
