@@ -120,6 +120,7 @@ impl Client {
         self.told.clear();
         self.limiter = None;
         self.ops = 0;
+        self.build(recipe);
         given_back
     }
 
@@ -134,9 +135,9 @@ impl Client {
         lines.into_values().filter_map(|mut line| line.upstream.take()).collect()
     }
 
-    /// Has it begin its next call.
-    pub fn begin(&mut self, recipe: &Recipe, now_ms: i64) {
-        let limiter = self.limiter.get_or_insert_with(|| {
+    /// Makes its limiter, unless it has one.
+    fn build(&mut self, recipe: &Recipe) {
+        self.limiter.get_or_insert_with(|| {
             (recipe.spec.build)(Build {
                 settings: recipe.settings.clone(),
                 store: Arc::clone(&self.store),
@@ -148,6 +149,12 @@ impl Client {
                 node: self.node,
             })
         });
+    }
+
+    /// Has it begin its next call.
+    pub fn begin(&mut self, recipe: &Recipe, now_ms: i64) {
+        self.build(recipe);
+        let Some(limiter) = &self.limiter else { return };
         let (limiter, key, sender) = (Arc::clone(limiter), recipe.key.clone(), self.sender.clone());
         let op = self.ops;
         self.ops += 1;

@@ -35,6 +35,8 @@ impl Inner {
                 _ => {}
             }
         }
+        let mut heard = Vec::new();
+        print::put(&frame, &mut heard);
         // What EXEC applies was queued, and the arguments here hold it.
         if !only_reads(&name) {
             for arg in args {
@@ -42,15 +44,13 @@ impl Inner {
                 self.applied.extend_from_slice(arg);
             }
             // Whether it was: scripts that are not known, blocks that were aborted.
-            print::put(&frame, &mut self.applied);
+            self.applied.extend_from_slice(&heard);
         }
         if name == "EXEC"
             && let Some(l) = self.client(id).lines.get_mut(&line)
         {
             l.queued = None;
         }
-        let mut heard = Vec::new();
-        print::put(&frame, &mut heard);
         self.trace.extend_from_slice(&heard);
         self.hear(id, &heard);
         self.learn(&name, args, &frame)?;
