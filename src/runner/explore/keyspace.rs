@@ -5,6 +5,7 @@
 //! schedule that took longer than that is no evidence ([`super::world`]).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::line::Upstream;
 use crate::explorer::Trouble;
@@ -19,7 +20,8 @@ const ADDED_MS: i64 = 50;
 /// How long ago at most a key can have been given its time to live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
-    AtMost(i64),
+    /// No longer than since then.
+    Since(std::time::Instant),
     /// It does not matter any more: the schedule was judged, or is about to be.
     Any,
 }
@@ -90,6 +92,19 @@ impl Key {
     }
 }
 
+impl Age {
+    /// In ms; `None` where it does not matter.
+    fn at_most(self) -> Result<Option<i64>, Trouble> {
+        const MOST: Duration = Duration::from_millis(60);
+        let Self::Since(began) = self else { return Ok(None) };
+        let age = began.elapsed();
+        if age > MOST {
+            return Err(Trouble::Stalled(format!("a schedule took longer than {} ms", MOST.as_millis())));
+        }
+        Ok(Some(i64::try_from(age.as_millis()).unwrap_or(i64::MAX) + 1))
+    }
+}
+
 /// Looks at the server between steps.
 pub struct Keyspace {
     upstream: Upstream,
@@ -148,20 +163,28 @@ impl Keyspace {
         }
         let mut told = list(told)?.into_iter();
         let server_ms = number(told.next().as_ref())?;
+        // Only now: what held this thread up may have done so before the server looked at its clock.
+        let at_most = age.at_most()?;
         let mut keys = Vec::new();
         for key in told {
-            keys.push(self.key(list(key)?, server_ms, now_ms, age)?);
+            keys.push(self.key(list(key)?, server_ms, now_ms, at_most)?);
         }
         self.known.retain(|name, _| keys.iter().any(|k| k.name == *name));
         Ok(keys)
     }
 
-    fn key(&mut self, told: Vec<Frame>, server_ms: i64, now_ms: i64, age: Age) -> Result<Key, Trouble> {
+    fn key(
+        &mut self,
+        told: Vec<Frame>,
+        server_ms: i64,
+        now_ms: i64,
+        at_most: Option<i64>,
+    ) -> Result<Key, Trouble> {
         let [name, kind, due, holds] =
             <[Frame; 4]>::try_from(told).map_err(|_| lost("a key is not told in four parts"))?;
         let (name, kind) = (text(&name), text(&kind));
         let at = number(Some(&due))?;
-        let due_ms = if at >= 0 { Some(self.due(&name, at, server_ms, now_ms, age)?) } else { None };
+        let due_ms = if at >= 0 { Some(self.due(&name, at, server_ms, now_ms, at_most)?) } else { None };
         if due_ms.is_none() {
             self.known.remove(&name);
         }
@@ -179,7 +202,14 @@ impl Keyspace {
 
     /// A moment of the server's clock in the schedule's time. One that was seen before is the same now;
     /// two ms are what asking for it in different ways can differ by.
-    fn due(&mut self, name: &str, at: i64, server_ms: i64, now_ms: i64, age: Age) -> Result<i64, Trouble> {
+    fn due(
+        &mut self,
+        name: &str,
+        at: i64,
+        server_ms: i64,
+        now_ms: i64,
+        at_most: Option<i64>,
+    ) -> Result<i64, Trouble> {
         if let Some((known, due)) = self.known.get(name)
             && (known - at).abs() <= 2
         {
@@ -187,7 +217,7 @@ impl Keyspace {
         }
         let seen = (at - server_ms).max(0);
         let left = (seen + GRAIN_MS - 1) / GRAIN_MS * GRAIN_MS;
-        if let Age::AtMost(ms) = age
+        if let Some(ms) = at_most
             && left - seen > ms + 2
         {
             return Err(Trouble::Unfit(format!(

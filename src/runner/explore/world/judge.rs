@@ -12,7 +12,7 @@ impl Inner {
             self.lookups += 1;
             let known = known.clone();
             if self.lookups.is_multiple_of(LOOK_AGAIN_EVERY) {
-                let now = self.keyspace.keys(self.now_ms, self.age()?)?;
+                let now = self.keyspace.keys(self.now_ms, self.age())?;
                 self.in_time()?;
                 if now != known {
                     let why = "the server applied the same commands and holds something else";
@@ -22,7 +22,7 @@ impl Inner {
             self.seen = Some(known.clone());
             return Ok(known);
         }
-        let keys = self.keyspace.keys(self.now_ms, self.age()?)?;
+        let keys = self.keyspace.keys(self.now_ms, self.age())?;
         self.in_time()?;
         if self.held.len() >= MOST_HELD {
             self.held.clear();

@@ -168,7 +168,7 @@ impl Inner {
     /// Lets time pass until the next key is due; by a window where none ever is.
     pub(super) async fn tick(&mut self) -> Result<String, Trouble> {
         self.left.ticks -= 1;
-        let keys = self.keyspace.keys(self.now_ms, self.age()?)?;
+        let keys = self.keyspace.keys(self.now_ms, self.age())?;
         let window = i64::try_from(self.recipe.settings.window.millis()).unwrap_or(i64::MAX);
         let due = keys.iter().filter_map(|k| k.due_ms).min();
         let until = due.unwrap_or(self.now_ms + window) + 1;
