@@ -68,6 +68,8 @@ pub struct Client {
     pub held: VecDeque<Held>,
     /// Some of what it sent together was applied already.
     pub midway: bool,
+    /// How much had been written when it began to watch: what was written since decides its EXEC.
+    pub watches_since: Option<u64>,
     pub calls_left: u8,
     pub calls: Vec<CallSeen>,
     /// Everything it was told since the beginning, with what changes from run to run taken out.
@@ -91,6 +93,7 @@ impl Client {
             at: At::Idle,
             held: VecDeque::new(),
             midway: false,
+            watches_since: None,
             calls_left: 0,
             calls: Vec::new(),
             told: Vec::new(),
@@ -131,6 +134,7 @@ impl Client {
         }
         self.held.clear();
         self.midway = false;
+        self.watches_since = None;
         let lines = std::mem::take(&mut self.lines);
         lines.into_values().filter_map(|mut line| line.upstream.take()).collect()
     }
