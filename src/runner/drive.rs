@@ -47,8 +47,8 @@ pub async fn drive(drive: Drive<'_>) -> anyhow::Result<CellHonesty> {
 }
 
 /// Where the node of the cell's first call can die.
-pub fn drive_points(drive: Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
-    tokio::task::block_in_place(|| on_own_thread(|| on_load_runtime(crash_points(&drive))))
+pub fn crash_points(drive: Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
+    tokio::task::block_in_place(|| on_own_thread(|| on_load_runtime(points(&drive))))
 }
 
 fn on_own_thread<T: Send>(work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
@@ -222,7 +222,7 @@ async fn crash_first(
 
 /// Every place in a first call where its node can die: before each exchange with the store, and after
 /// the store applied it. Found by making that call twice: the first one loads scripts.
-async fn crash_points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
+async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
     let mut probe = admin(drive.address).await?;
     let mut steps = Vec::new();
     for round in ["warm", "told"] {

@@ -337,16 +337,8 @@ impl Run<'_> {
                 let rounds = cell.setup.workload.rounds.get();
                 let progress = self.progress;
                 let round_done = |done| progress.round(done, rounds);
-                let driving = drive::drive(Drive {
-                    plan,
-                    cell,
-                    address,
-                    prefix: format!("rl-lab:{}:{number}-{index}", self.report.run),
-                    seed: self.request.seed,
-                    recorder: &self.recorder,
-                    hook: None,
-                    round_done: &round_done,
-                });
+                let place = (number, index);
+                let driving = drive::drive(self.driving(place, plan, cell, address, &round_done));
                 match AssertUnwindSafe(driving).catch_unwind().await {
                     Ok(driven) => driven.map_err(environment),
                     Err(panic) => Err(Halt::Broken(panic_text(&*panic))),
@@ -363,6 +355,27 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// What driving a cell takes; its place is the scenario's number and its own.
+    fn driving<'a>(
+        &'a self,
+        (scenario, cell_number): (usize, usize),
+        plan: &'a Plan,
+        cell: &'a CellPlan,
+        address: std::net::SocketAddr,
+        round_done: &'a (dyn Fn(u32) + Sync),
+    ) -> Drive<'a> {
+        Drive {
+            plan,
+            cell,
+            address,
+            prefix: format!("rl-lab:{}:{scenario}-{cell_number}", self.report.run),
+            seed: self.request.seed,
+            recorder: &self.recorder,
+            hook: None,
+            round_done,
+        }
+    }
+
     /// The cell with a round for each place where the node of its first call can die, where that is what
     /// the scenario is about.
     async fn crashing(
@@ -377,16 +390,8 @@ impl Run<'_> {
             return Ok(None);
         }
         let mut crashing = cell.clone();
-        crashing.crashes = drive::drive_points(Drive {
-            plan,
-            cell,
-            address,
-            prefix: format!("rl-lab:{}:{number}-{index}", self.report.run),
-            seed: self.request.seed,
-            recorder: &self.recorder,
-            hook: None,
-            round_done: &|_| {},
-        })?;
+        let place = (number, index);
+        crashing.crashes = drive::crash_points(self.driving(place, plan, cell, address, &|_| {}))?;
         let rounds = u32::try_from(crashing.crashes.len())?;
         if let Some(rounds) = std::num::NonZeroU32::new(rounds) {
             crashing.setup.workload.rounds = rounds;

@@ -68,8 +68,8 @@ pub struct Client {
     pub held: VecDeque<Held>,
     /// Some of what it sent together was applied already.
     pub midway: bool,
-    /// How much had been written when it began to watch: what was written since decides its EXEC.
-    pub watches_since: Option<u64>,
+    /// How much the server had applied when it began to watch: what it applied since decides its EXEC.
+    pub watches_since: Option<usize>,
     pub calls_left: u8,
     pub calls: Vec<CallSeen>,
     /// Everything it was told since the beginning, with what changes from run to run taken out.

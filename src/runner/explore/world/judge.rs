@@ -47,8 +47,11 @@ impl Inner {
     pub(super) fn place(&self, c: &Client) -> Vec<u8> {
         let mut out = vec![c.at as u8, c.calls_left, u8::try_from(c.held.len()).unwrap_or(u8::MAX)];
         ended(c, &mut out);
-        // What the server keeps for it: whether something was written since it watches.
-        out.push(c.watches_since.map_or(0, |since| if self.writes > since { 2 } else { 1 }));
+        // What the server keeps for it, and no reply says: what was applied since it watches.
+        if let Some(since) = c.watches_since {
+            out.push(b'w');
+            out.extend_from_slice(self.applied.get(since..).unwrap_or_default());
+        }
         out.extend_from_slice(&c.told);
         for raw in self.lost.get(&c.id).into_iter().flatten() {
             out.push(b'~');

@@ -81,8 +81,6 @@ struct Inner {
     /// Commands whose reply was lost in the client's call of now, by client.
     lost: BTreeMap<u8, Vec<Vec<u8>>>,
     twice: Vec<String>,
-    /// Commands that may have written, and ticks, in this schedule.
-    writes: u64,
     /// Replies that were lost in this schedule, the client living on.
     losses: u64,
     /// A look at the keys that still holds.
@@ -162,7 +160,6 @@ impl RedisWorld {
                 flushed: false,
                 lost: BTreeMap::new(),
                 twice: Vec::new(),
-                writes: 0,
                 losses: 0,
                 seen: None,
                 applied: Vec::new(),
@@ -353,7 +350,6 @@ impl Inner {
         self.trace.clear();
         self.lost.clear();
         self.twice.clear();
-        self.writes = 0;
         self.losses = 0;
         self.seen = None;
         self.applied.clear();

@@ -38,17 +38,16 @@ impl Inner {
         let mut heard = Vec::new();
         print::put(&frame, &mut heard);
         // What EXEC applies was queued, and the arguments here hold it.
-        let writes = self.writes;
+        let applied = self.applied.len();
         match name.as_str() {
             // A second WATCH adds keys; the first ones stay watched.
             "WATCH" => {
-                self.client(id).watches_since.get_or_insert(writes);
+                self.client(id).watches_since.get_or_insert(applied);
             }
             "EXEC" => self.client(id).watches_since = None,
             _ => {}
         }
         if !only_reads(&name) {
-            self.writes += 1;
             for arg in args {
                 self.applied.extend_from_slice(&arg.len().to_le_bytes());
                 self.applied.extend_from_slice(arg);

@@ -6,19 +6,22 @@
 //!
 //! All times are nanoseconds since the run's one monotonic anchor.
 
+mod reader;
+
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::contract::{Contract, Requirement};
 use super::matrix::Column;
-use super::op::{Completion, Decision, KeyId, NODE_DIED, Op, Outcome, Source};
+use super::op::{KeyId, Op, Outcome, Source};
 use super::order::most_open;
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::scenario::{Act, Time};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
+
+pub use reader::{Builder, HistoryError, apply, complete};
 
 /// The version of the format. A reader refuses what it does not know.
 pub const SCHEMA: u32 = 1;
@@ -391,251 +394,6 @@ pub struct History {
     pub ended: Option<(u8, Option<String>)>,
 }
 
-/// Why a history cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HistoryError {
-    #[error("line {line}: not a history event: {why}")]
-    Line { line: usize, why: String },
-    #[error("line {line}: {why}")]
-    Order { line: usize, why: &'static str },
-    #[error("history schema {found} is not known here (this is {SCHEMA}); use the rl-lab that wrote it")]
-    Schema { found: u64 },
-    #[error("the history is empty")]
-    Empty,
-}
-
-/// Reads events in the order they were written.
-#[derive(Debug, Default)]
-pub struct Builder {
-    header: Option<RunHeader>,
-    ground: Honesty,
-    scenarios: Vec<ScenarioSummary>,
-    cells: Vec<Cell>,
-    ended: Option<(u8, Option<String>)>,
-    line: usize,
-    /// A line that did not parse: forgiven if it turns out to be the last.
-    broken: Option<HistoryError>,
-}
-
-impl Builder {
-    /// Takes one line. The last line of a history may be cut; any other must be whole.
-    pub fn line(&mut self, text: &str) -> Result<(), HistoryError> {
-        if let Some(error) = self.broken.take() {
-            return Err(error);
-        }
-        self.line += 1;
-        if self.ended.is_some() && !text.trim().is_empty() {
-            return Err(self.order("text after the end of the run"));
-        }
-        if text.trim().is_empty() {
-            return Ok(());
-        }
-        match serde_json::from_str::<Event>(text) {
-            Ok(event) => self.event(event),
-            Err(error) => {
-                // A newer format may not even parse: say so rather than point at a field.
-                if self.line == 1 {
-                    let found =
-                        serde_json::from_str::<Value>(text).ok().and_then(|v| v.get("schema")?.as_u64());
-                    if let Some(found) = found.filter(|f| *f != u64::from(SCHEMA)) {
-                        return Err(HistoryError::Schema { found });
-                    }
-                }
-                self.broken = Some(HistoryError::Line { line: self.line, why: error.to_string() });
-                Ok(())
-            }
-        }
-    }
-
-    fn order(&self, why: &'static str) -> HistoryError {
-        HistoryError::Order { line: self.line, why }
-    }
-
-    fn event(&mut self, event: Event) -> Result<(), HistoryError> {
-        if self.ended.is_some() {
-            return Err(self.order("an event after the end of the run"));
-        }
-        match event {
-            Event::Run(header) => {
-                if self.header.is_some() {
-                    return Err(self.order("a second header"));
-                }
-                if header.schema != SCHEMA {
-                    return Err(HistoryError::Schema { found: header.schema.into() });
-                }
-                self.header = Some(header);
-                return Ok(());
-            }
-            Event::End { exit, error } => {
-                self.ended = Some((exit, error));
-                return Ok(());
-            }
-            Event::Ground { honesty } => {
-                self.ground = honesty;
-                return Ok(());
-            }
-            Event::Scenario(summary) => {
-                self.scenarios.push(summary);
-                return Ok(());
-            }
-            Event::Cell(header) => {
-                let Some(run) = &self.header else {
-                    return Err(self.order("a cell before the run's header"));
-                };
-                self.cells.push(Cell {
-                    header: *header,
-                    epoch_ns_at_zero: run.epoch_ns_at_zero,
-                    rounds: Vec::new(),
-                    honesty: None,
-                });
-                return Ok(());
-            }
-            _ => {}
-        }
-        let line = self.line;
-        let Some(cell) = self.cells.last_mut() else {
-            return Err(HistoryError::Order { line, why: "an event before the first cell" });
-        };
-        if cell.honesty.is_some() {
-            return Err(HistoryError::Order { line, why: "an event after the end of its cell" });
-        }
-        match event {
-            Event::CellEnd { honesty } => cell.honesty = Some(honesty),
-            Event::Round { index, at, epoch_ns_at_zero } => {
-                let next = cell.rounds.len() as u64 + 1;
-                if u64::from(index) != next || index > cell.header.rounds {
-                    return Err(HistoryError::Order {
-                        line,
-                        why: "rounds are not numbered from 1 as planned",
-                    });
-                }
-                cell.rounds.push(Round::starting(index, at, epoch_ns_at_zero));
-            }
-            other => {
-                let Some(round) = cell.rounds.last_mut() else {
-                    return Err(HistoryError::Order { line, why: "an event before the first round" });
-                };
-                apply(round, cell.header.limit, other).map_err(|why| HistoryError::Order { line, why })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The history read so far, however much of it there is.
-    pub fn finish(self) -> Result<History, HistoryError> {
-        let header = match (self.header, self.broken) {
-            (Some(header), _) => header,
-            (None, Some(error)) => return Err(error),
-            (None, None) => return Err(HistoryError::Empty),
-        };
-        Ok(History {
-            header,
-            ground: self.ground,
-            scenarios: self.scenarios,
-            cells: self.cells,
-            ended: self.ended,
-        })
-    }
-}
-
-/// Applies an event that belongs to a round.
-pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'static str> {
-    if round.complete {
-        return Err("an event after the end of its round");
-    }
-    let completion = match event {
-        Event::Preset { key, used, node, invoke, complete } => {
-            if complete < invoke {
-                return Err("a preset that completes before it was invoked");
-            }
-            let key = round.key(&key);
-            round.presets.push(Preset { key, node, used, invoke, complete });
-            return Ok(());
-        }
-        Event::Invoke { op, node, key, cost, at } => {
-            if op.0 as usize != round.ops.len() {
-                return Err("ops are not numbered in the order of their invocation");
-            }
-            let key = round.key(&key);
-            round.ops.push(Op::new(op, node, key, cost, at));
-            return Ok(());
-        }
-        Event::Probe { key, pttl, at, holds, bytes, kind } => {
-            round.probes.push(Probe { key, pttl, at, holds, bytes, kind });
-            return Ok(());
-        }
-        Event::Crash { point, left, at } => {
-            if round.crash.is_some() {
-                return Err("a second crash of the first call's node");
-            }
-            round.crash = Some(Crashed { point, left, at });
-            return Ok(());
-        }
-        Event::Touch { op, keys, refused, at } => {
-            round.touches.push(Touch { op, keys, refused, at });
-            return Ok(());
-        }
-        Event::Act { act, invoke, complete } => {
-            if complete < invoke {
-                return Err("an act that completes before it was begun");
-            }
-            round.acts.push(Acted { act, invoke, complete });
-            return Ok(());
-        }
-        Event::ProbesComplete { .. } => {
-            round.probes_complete = true;
-            return Ok(());
-        }
-        Event::RoundEnd { clock_step_ns, ops, trips, most_trips, .. } => {
-            if round.ops.len() as u64 != u64::from(ops) || round.answered != ops {
-                return Err("a round whose calls or their ends are missing");
-            }
-            round.clock_step_ns = clock_step_ns;
-            (round.trips, round.most_trips) = (trips, most_trips);
-            round.complete = true;
-            return Ok(());
-        }
-        Event::Ok { op, allowed, remaining, retry_after_ms, source, at, clock_us } => {
-            let retry_after = retry_after_ms.map(std::time::Duration::from_millis);
-            if let Some(known) = round.ops.get_mut(op.0 as usize) {
-                known.clock_us = clock_us.and_then(|us| u64::try_from(us).ok()).into();
-            }
-            (op, at, Completion::Ok(Decision { allowed, remaining, limit, retry_after, reset: None, source }))
-        }
-        Event::Fail { op, error, at } => (op, at, Completion::Fail(error)),
-        Event::Info { op, error, at } => (op, at, Completion::Info(error)),
-        Event::Run(_)
-        | Event::Ground { .. }
-        | Event::Scenario(_)
-        | Event::Cell(_)
-        | Event::Round { .. }
-        | Event::CellEnd { .. }
-        | Event::End { .. } => {
-            return Err("not an event of a round");
-        }
-    };
-    let (id, at, completion) = completion;
-    complete(round, id, at, &completion)
-}
-
-/// Writes a completion into its op.
-pub fn complete(round: &mut Round, id: OpId, at: Nanos, completion: &Completion) -> Result<(), &'static str> {
-    let op = round.ops.get_mut(id.0 as usize).ok_or("a completion without its invocation")?;
-    if op.complete != Op::NEVER {
-        return Err("an op that completes twice");
-    }
-    if at < op.invoke {
-        return Err("an op that completes before it was invoked");
-    }
-    op.finish(at, completion);
-    round.answered += 1;
-    round.at_work += u32::from(matches!(completion, Completion::Info(error) if error != NODE_DIED));
-    if let Completion::Fail(error) | Completion::Info(error) = completion {
-        *round.errors.entry(error.clone()).or_default() += 1;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -666,25 +424,5 @@ mod tests {
         let id = OpId(2);
         round.ops.push(Op::new(id, NodeId(0), KeyId(0), Cost::ONE, Nanos(0)));
         assert_eq!(round.overlap(), 1);
-    }
-
-    #[test]
-    fn a_cut_last_line_is_forgiven_and_a_broken_middle_is_not() {
-        let head = r#"{"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}"#;
-        let mut b = Builder::default();
-        b.line(head).unwrap();
-        b.line(r#"{"type":"rou"#).unwrap();
-        assert_eq!(b.finish().unwrap().ended, None);
-        let mut b = Builder::default();
-        b.line(head).unwrap();
-        b.line("garbage").unwrap();
-        assert!(matches!(b.line("{}"), Err(HistoryError::Line { line: 2, .. })));
-    }
-
-    #[test]
-    fn a_history_of_another_schema_is_refused() {
-        let mut b = Builder::default();
-        let found = b.line(r#"{"type":"run","schema":9,"new":true}"#);
-        assert_eq!(found, Err(HistoryError::Schema { found: 9 }));
     }
 }
