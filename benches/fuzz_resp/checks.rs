@@ -113,42 +113,41 @@ type Heard<T> = (Vec<(T, Vec<u8>)>, Option<ProtocolError>, Vec<u8>);
 
 fn frames(input: &[u8], cuts: &[usize]) -> Heard<Frame> {
     let mut decoder = Decoder::new(LIMITS);
-    let mut heard = Vec::new();
-    let mut broken = None;
-    for piece in cuts.windows(2) {
-        decoder.feed(&input[piece[0]..piece[1]]);
-        loop {
-            match decoder.next() {
-                Ok(None) => break,
-                Ok(Some((frame, raw))) => heard.push((frame, raw.to_vec())),
-                Err(error) => {
-                    broken = Some(error);
-                    break;
-                }
-            }
+    let (heard, broken) = hear(input, cuts, |piece, heard| {
+        decoder.feed(piece);
+        while let Some((frame, raw)) = decoder.next()? {
+            heard.push((frame, raw.to_vec()));
         }
-    }
+        Ok(())
+    });
     (heard, broken, decoder.rest())
 }
 
 fn commands(input: &[u8], cuts: &[usize]) -> Heard<Vec<Vec<u8>>> {
     let mut decoder = CommandDecoder::new(LIMITS);
-    let mut heard = Vec::new();
-    let mut broken = None;
+    let (heard, broken) = hear(input, cuts, |piece, heard| {
+        decoder.feed(piece);
+        while let Some((args, raw)) = decoder.next()? {
+            heard.push((args, raw.to_vec()));
+        }
+        Ok(())
+    });
+    (heard, broken, decoder.rest())
+}
+
+/// Hands over piece after piece, those behind a refusal as well, and keeps the last refusal.
+fn hear<T>(
+    input: &[u8],
+    cuts: &[usize],
+    mut take: impl FnMut(&[u8], &mut Vec<(T, Vec<u8>)>) -> Result<(), ProtocolError>,
+) -> (Vec<(T, Vec<u8>)>, Option<ProtocolError>) {
+    let (mut heard, mut broken) = (Vec::new(), None);
     for piece in cuts.windows(2) {
-        decoder.feed(&input[piece[0]..piece[1]]);
-        loop {
-            match decoder.next() {
-                Ok(None) => break,
-                Ok(Some((args, raw))) => heard.push((args, raw.to_vec())),
-                Err(error) => {
-                    broken = Some(error);
-                    break;
-                }
-            }
+        if let Err(error) = take(&input[piece[0]..piece[1]], &mut heard) {
+            broken = Some(error);
         }
     }
-    (heard, broken, decoder.rest())
+    (heard, broken)
 }
 
 /// Types and nesting, with lengths as classes; of a refusal its reason.
