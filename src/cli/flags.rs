@@ -15,6 +15,13 @@ pub struct RunFlags {
     /// where wanted (`fixed-window-lua,gcra-lua:clock=server`); see `rl-lab list limiters`
     #[arg(short, long, alias = "limiter", value_name = "NAME[:PARAM=VALUE],…", help_heading = "Experiment")]
     limiters: Vec<String>,
+    /// What decides where the limiter cannot, instead of what the scenario has around it
+    /// (`circuit-breaker:failures=3`); see `rl-lab list policies`
+    #[arg(long, value_name = "NAME[:PARAM=VALUE,…]", help_heading = "Experiment")]
+    policy: Option<LimiterRef>,
+    /// How nodes talk to the store, instead of as the scenario has it; see `rl-lab list clients`
+    #[arg(long, value_name = "NAME", help_heading = "Experiment")]
+    client: Option<String>,
     /// A variation to run instead of all of the scenario's; may be given again
     #[arg(long = "variation", value_name = "NAME", help_heading = "Experiment")]
     variations: Vec<String>,
@@ -73,6 +80,8 @@ impl RunFlags {
     pub fn overrides(&self) -> Result<Overrides, String> {
         Ok(Overrides {
             limiters: limiters(&self.limiters)?,
+            policy: self.policy.clone(),
+            client: self.client.clone(),
             variations: self.variations.clone(),
             limit: self.limit,
             window: self.window,

@@ -7,14 +7,17 @@ use super::{Answer, Refusal, args, output};
 use crate::model::figures::Figure;
 use crate::runner::exit::Exit;
 use crate::runner::scenarios;
-use crate::{backends, checkers, clients, formats, limiters, topologies, workloads};
+use crate::limiters::policies;
+use crate::{backends, checkers, clients, faults, formats, limiters, topologies, workloads};
 
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 11] = [
     "scenarios",
     "limiters",
     "checks",
     "figures",
+    "policies",
     "workloads",
+    "faults",
     "topologies",
     "clients",
     "backends",
@@ -59,6 +62,8 @@ fn entries(kind: &str) -> Result<Vec<Value>, String> {
         "workloads" => {
             workloads::ALL.iter().map(|w| json!({"name": w.shape().name(), "summary": w.summary()})).collect()
         }
+        "policies" => policies::ALL.iter().map(|p| policy(p)).collect(),
+        "faults" => faults::ALL.iter().map(|f| json!({"name": f.name(), "summary": f.summary()})).collect(),
         "topologies" => {
             topologies::ALL.iter().map(|t| json!({"name": t.kind(), "summary": t.summary()})).collect()
         }
@@ -100,12 +105,18 @@ fn catalogue() -> Vec<Value> {
     all
 }
 
-fn limiter(spec: &crate::ports::limiter::Spec) -> Value {
-    let params: Vec<Value> = spec
-        .params
-        .iter()
+fn params(of: &[crate::ports::limiter::Param]) -> Vec<Value> {
+    of.iter()
         .map(|p| json!({"name": p.name, "default": p.default, "accepts": p.accepts(), "help": p.help}))
-        .collect();
+        .collect()
+}
+
+fn policy(spec: &crate::ports::policy::PolicySpec) -> Value {
+    json!({"name": spec.name, "id": spec.id, "summary": spec.summary, "params": params(spec.params)})
+}
+
+fn limiter(spec: &crate::ports::limiter::Spec) -> Value {
+    let params = params(spec.params);
     json!({
         "name": spec.name,
         "id": spec.id,

@@ -132,7 +132,7 @@ fn plan_json(plan: &Plan) -> serde_json::Value {
         "cells": plan.cells.iter().map(|c| serde_json::json!({
             "limiter": c.limiter,
             "client": c.client.name,
-            "contract": (c.spec.contract)(&c.settings),
+            "contract": c.contract(),
             "checks": c.checks,
         })).collect::<Vec<_>>(),
     })
@@ -146,7 +146,7 @@ fn plan_text(plan: &Plan) -> String {
     }
     let _ = writeln!(text, "  servers: {}; faults: none", plan.scenario.topology.kind);
     for cell in &plan.cells {
-        let contract = (cell.spec.contract)(&cell.settings);
+        let contract = cell.contract();
         let checks: Vec<String> = cell
             .checks
             .iter()

@@ -5,19 +5,23 @@
 
 pub mod at_step;
 pub mod declared_keys;
+pub mod fail_fast;
 pub mod far;
 pub mod patient;
 pub mod pooled;
 mod redis_rs;
+pub mod redis_rs_manager;
 pub mod redis_rs_multiplexed;
 mod redis_rs_session;
+pub mod replays_in_flight;
 pub mod retries_on_timeout;
+pub mod waits_for_reconnect;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::model::names;
 use crate::ports::dial::Dial;
+use crate::ports::route::Route;
 use crate::ports::store::{SharedHook, Store};
 
 /// A profile as `rl-lab list` shows it.
@@ -32,14 +36,14 @@ pub struct Profile {
 /// What a node needs to reach the store.
 #[derive(Clone)]
 pub struct Access {
-    pub address: SocketAddr,
+    pub route: Arc<dyn Route>,
     /// Connections of this node.
     pub connections: usize,
     /// Asked at every step; `None` costs nothing.
     pub hook: Option<SharedHook>,
     /// Who it talks as, without a password; the server's default user where absent.
     pub user: Option<String>,
-    /// Where connections come from instead of the address.
+    /// Where connections come from instead of an address.
     pub dial: Option<Arc<dyn Dial>>,
 }
 
@@ -50,8 +54,15 @@ impl Access {
     }
 }
 
-pub static ALL: &[&Profile] =
-    &[&redis_rs_multiplexed::PROFILE, &pooled::PROFILE, &retries_on_timeout::PROFILE];
+pub static ALL: &[&Profile] = &[
+    &redis_rs_multiplexed::PROFILE,
+    &redis_rs_manager::PROFILE,
+    &pooled::PROFILE,
+    &fail_fast::PROFILE,
+    &waits_for_reconnect::PROFILE,
+    &replays_in_flight::PROFILE,
+    &retries_on_timeout::PROFILE,
+];
 
 /// The profile a variant gets unless it names another.
 pub const DEFAULT: &str = "redis-rs-multiplexed";

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Profile;
-use super::redis_rs_multiplexed::RedisStore;
+use super::redis_rs_multiplexed::{DEFAULTS, RedisStore};
 use crate::ports::store::{StoreError, keep, kept};
 
 pub static PROFILE: Profile = Profile {
@@ -23,7 +23,7 @@ pub static PROFILE: Profile = Profile {
               500 ms to get one, then the call fails",
     connect: |access| {
         let pool = Pool::new(access.connections.max(1));
-        Arc::new(RedisStore::new(access, Some(pool)))
+        Arc::new(RedisStore::new(access, DEFAULTS, Some(pool)))
     },
 };
 

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 
 use super::pooled::{Lease, Pool};
-use super::redis_rs::{Line, Patience, Wire, mark_if_inside, reply};
+use super::redis_rs::{Connection, Line, Manner, Unconnected, Wire, mark_if_inside, reply};
 use super::redis_rs_session;
 use super::{Access, Profile};
 use crate::ports::BoxFuture;
@@ -21,32 +20,38 @@ use crate::ports::store::{Command, Reply, Script, Session, Store, StoreError, Tr
 pub static PROFILE: Profile = Profile {
     name: "redis-rs-multiplexed",
     summary: "redis-rs 1.x defaults: multiplexed, 500 ms response timeout, no retry, no offline queue",
-    connect: |access| Arc::new(RedisStore::new(access, None)),
+    connect: |access| Arc::new(RedisStore::new(access, DEFAULTS, None)),
 };
 
-const PATIENCE: Patience = Patience { response: Duration::from_millis(500), connect: Duration::from_secs(1) };
+/// redis-rs 1.x as it comes.
+pub const DEFAULTS: Manner = Manner {
+    response: Some(Duration::from_millis(500)),
+    connect: Duration::from_secs(1),
+    unconnected: Unconnected::Connects,
+    replays: 0,
+};
 
 pub struct RedisStore {
     wire: Wire,
-    lanes: Vec<Line>,
+    lanes: Vec<Arc<Line>>,
     /// Who may use which lane; each caller has its own where absent, and shares it.
     pool: Option<Pool>,
     sessions: redis_rs_session::Pool,
 }
 
 impl RedisStore {
-    pub fn new(access: Access, pool: Option<Pool>) -> Self {
+    pub fn new(access: Access, manner: Manner, pool: Option<Pool>) -> Self {
         let connections = access.connections.max(1);
         Self {
-            wire: Wire::new(access, PATIENCE),
-            lanes: (0..connections).map(|_| Line::default()).collect(),
+            wire: Wire::new(access, manner),
+            lanes: (0..connections).map(|_| Arc::default()).collect(),
             pool,
             sessions: redis_rs_session::Pool::new(connections),
         }
     }
 
     /// The connection of the current call; outside a call it is held as long as the lease.
-    async fn line(&self) -> Result<(&Line, Option<Lease>), StoreError> {
+    async fn line(&self) -> Result<(&Arc<Line>, Option<Lease>), StoreError> {
         let (lane, lease) = match &self.pool {
             Some(pool) => pool.lane().await?,
             None => (lane() as usize % self.lanes.len(), None),
@@ -99,14 +104,12 @@ impl Store for RedisStore {
     ) -> BoxFuture<'a, Result<Reply, StoreError>> {
         Box::pin(async move {
             let (line, _lease) = self.line().await?;
-            let by_sha = script_command("EVALSHA", &script.sha, keys, &args);
-            let send =
-                |mut c: MultiplexedConnection| async move { by_sha.query_async::<Value>(&mut c).await };
+            let by_sha = &script_command("EVALSHA", &script.sha, keys, &args);
+            let send = |mut c: Connection| async move { by_sha.query_async::<Value>(&mut c).await };
             let mut outcome = self.wire.exchange(line, || "EVALSHA".to_owned(), 1, send).await;
             if matches!(&outcome, Err(StoreError::Refused(text)) if text.starts_with("NOSCRIPT")) {
-                let by_body = script_command("EVAL", script.body, keys, &args);
-                let send =
-                    |mut c: MultiplexedConnection| async move { by_body.query_async::<Value>(&mut c).await };
+                let by_body = &script_command("EVAL", script.body, keys, &args);
+                let send = |mut c: Connection| async move { by_body.query_async::<Value>(&mut c).await };
                 outcome = self.wire.exchange(line, || "EVAL".to_owned(), 1, send).await;
             }
             outcome.inspect_err(mark_if_inside).map(reply)

@@ -1,6 +1,6 @@
 //! Sessions on redis-rs: connections that one call has for itself, taken from a pool and given back.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -10,7 +10,7 @@ use crate::ports::store::{Command, Reply, Session, StoreError};
 
 /// The sessions of one node.
 pub struct Pool {
-    lines: Vec<Line>,
+    lines: Vec<Arc<Line>>,
     /// Indices of the lines that nobody has. One permit each.
     free: Mutex<Vec<usize>>,
     permits: Semaphore,
@@ -19,7 +19,7 @@ pub struct Pool {
 impl Pool {
     pub fn new(size: usize) -> Self {
         Self {
-            lines: (0..size).map(|_| Line::default()).collect(),
+            lines: (0..size).map(|_| Arc::default()).collect(),
             free: Mutex::new((0..size).rev().collect()),
             permits: Semaphore::new(size),
         }
@@ -58,7 +58,7 @@ impl Drop for Held<'_> {
 }
 
 impl Held<'_> {
-    fn line(&self) -> &Line {
+    fn line(&self) -> &Arc<Line> {
         &self.pool.lines[self.line]
     }
 

@@ -11,14 +11,14 @@
 use std::sync::Arc;
 
 use super::Profile;
-use super::redis_rs_multiplexed::RedisStore;
+use super::redis_rs_multiplexed::{DEFAULTS, RedisStore};
 use crate::ports::BoxFuture;
 use crate::ports::store::{Command, Reply, Script, Session, Store, StoreError, Traffic};
 
 pub static PROFILE: Profile = Profile {
     name: "retries-on-timeout",
     summary: "sends again what was not answered, up to 3 times, as redis-py from 6.0 on and go-redis do",
-    connect: |access| Arc::new(Retrying { inner: RedisStore::new(access, None) }),
+    connect: |access| Arc::new(Retrying { inner: RedisStore::new(access, DEFAULTS, None) }),
 };
 
 const RETRIES: u32 = 3;

@@ -17,6 +17,7 @@ pub mod leaky_bucket_lua;
 pub mod login_guard;
 pub mod multi_incr_expire_nx;
 pub mod multi_limit;
+pub mod policies;
 pub mod quota_by_period;
 pub mod set_nx_then_incr;
 pub mod sliding_counter_lua;

@@ -11,6 +11,11 @@ pub trait Clock: Send + Sync {
     /// Microseconds since the Unix epoch, as this node believes it to be.
     fn wall_us(&self) -> i64;
 
+    /// How long it is since some moment, by a clock that nobody sets.
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(u64::try_from(self.wall_us()).unwrap_or(0))
+    }
+
     /// Returns when this much time has passed on this node.
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()>;
 }
@@ -23,6 +28,12 @@ impl Clock for SystemClock {
     fn wall_us(&self) -> i64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place where node time comes from")]
+    fn monotonic(&self) -> Duration {
+        static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+        START.elapsed()
     }
 
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {

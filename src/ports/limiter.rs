@@ -102,35 +102,7 @@ impl Settings {
         window: Window,
         given: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
-        let known: Vec<&str> = spec.params.iter().map(|p| p.name).collect();
-        if let Some(name) = given.keys().find(|k| !known.contains(&k.as_str())) {
-            if known.is_empty() {
-                return Err(format!("limiter '{}' takes no parameters, but '{name}' was given", spec.name));
-            }
-            return Err(format!("limiter '{}': {}", spec.name, names::unknown("parameter", name, &known)));
-        }
-        let mut params = BTreeMap::new();
-        for p in spec.params {
-            let value = given.get(p.name).cloned().unwrap_or_else(|| p.default.to_owned());
-            let fine = match p.kind {
-                ParamKind::OneOf(values) => values.contains(&value.as_str()),
-                ParamKind::Span => {
-                    (value.is_empty() && p.default.is_empty()) || parse_millis(&value, p.name).is_ok()
-                }
-                ParamKind::Count => {
-                    (value.is_empty() && p.default.is_empty()) || value.parse::<Limit>().is_ok()
-                }
-            };
-            if !fine {
-                return Err(format!(
-                    "limiter '{}': {} = '{value}' is not {}",
-                    spec.name,
-                    p.name,
-                    p.accepts()
-                ));
-            }
-            params.insert(p.name, value);
-        }
+        let params = read_params(&format!("limiter '{}'", spec.name), spec.params, given)?;
         let settings = Self { limit, window, params };
         (spec.check)(&settings).map_err(|why| format!("limiter '{}': {why}", spec.name))?;
         Ok(settings)
@@ -166,6 +138,36 @@ impl Settings {
         let most = || Limit::new(self.limit.get().saturating_mul(times).min(Limit::MAX));
         self.param(name).parse().or_else(|_| most()).unwrap_or(self.limit)
     }
+}
+
+/// The parameters as given or by default, checked. `whose` begins the message.
+pub fn read_params(
+    whose: &str,
+    known: &'static [Param],
+    given: &BTreeMap<String, String>,
+) -> Result<BTreeMap<&'static str, String>, String> {
+    let names: Vec<&str> = known.iter().map(|p| p.name).collect();
+    if let Some(name) = given.keys().find(|k| !names.contains(&k.as_str())) {
+        if names.is_empty() {
+            return Err(format!("{whose} takes no parameters, but '{name}' was given"));
+        }
+        return Err(format!("{whose}: {}", names::unknown("parameter", name, &names)));
+    }
+    let mut params = BTreeMap::new();
+    for p in known {
+        let value = given.get(p.name).cloned().unwrap_or_else(|| p.default.to_owned());
+        let left_empty = value.is_empty() && p.default.is_empty();
+        let fine = match p.kind {
+            ParamKind::OneOf(values) => values.contains(&value.as_str()),
+            ParamKind::Span => left_empty || parse_millis(&value, p.name).is_ok(),
+            ParamKind::Count => left_empty || value.parse::<Limit>().is_ok(),
+        };
+        if !fine {
+            return Err(format!("{whose}: {} = '{value}' is not {}", p.name, p.accepts()));
+        }
+        params.insert(p.name, value);
+    }
+    Ok(params)
 }
 
 /// For a [`Spec`] that takes every limit and window.

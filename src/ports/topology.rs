@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::BoxFuture;
 use super::backend::{Backend, BackendError, Server};
+use crate::model::names;
 
 /// A way of wiring servers. Asks a `dyn Backend`, never a concrete one.
 pub trait Topology: Sync {
@@ -24,4 +25,14 @@ pub struct Deployment {
     /// Where limiters send their commands.
     pub primary: Arc<dyn Server>,
     pub servers: Vec<Arc<dyn Server>>,
+}
+
+impl Deployment {
+    /// The server of this name; the error says which there are.
+    pub fn named(&self, name: &str) -> Result<&Arc<dyn Server>, String> {
+        if name == "primary" {
+            return Ok(&self.primary);
+        }
+        Err(names::unknown("server", name, &["primary"]))
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::BoxFuture;
 use super::limiter::Limiter;
 use crate::model::op::{Completion, Trace};
-use crate::model::scenario::{PlannedAct, Shape, WorkloadPlan};
+use crate::model::scenario::{PlannedAct, PlannedFault, Shape, WorkloadPlan};
 use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId, Seed, Window};
 
 /// What a workload needs to offer one round. Keys that begin with `prefix` are fresh; `nodes` are
@@ -21,6 +21,8 @@ pub struct Offer<'a> {
     pub record: Arc<dyn Record>,
     pub time: Arc<dyn Timeline>,
     pub actor: Arc<dyn Actor>,
+    /// What breaks between two calls.
+    pub faults: &'a [PlannedFault],
 }
 
 impl Offer<'_> {
@@ -46,6 +48,9 @@ pub trait Timeline: Send + Sync {
 pub trait Actor: Send + Sync {
     /// Does it and records it. Only while no call is open. What cannot be done ends the cell.
     fn act<'a>(&'a self, planned: &'a PlannedAct) -> BoxFuture<'a, ()>;
+
+    /// Breaks something, in the same way.
+    fn strike<'a>(&'a self, planned: &'a PlannedFault) -> BoxFuture<'a, ()>;
 }
 
 /// Where a workload writes what happens. Stamps the time itself, at the moment of the call.
@@ -54,6 +59,8 @@ pub trait Record: Send + Sync {
     fn invoke(&self, node: NodeId, key: &str, cost: Cost) -> OpId;
     /// Just after it answered.
     fn complete(&self, op: OpId, completion: &Completion, trace: Trace);
+    /// A request on a route without a limiter was answered.
+    fn aside(&self, arrived: Nanos, answered: Nanos);
     /// Whether the run is to stop: offer nothing more, and return.
     fn stopped(&self) -> bool;
 }

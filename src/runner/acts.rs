@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::faults::Faults;
 use super::record::Recorder;
 use crate::clients::patient::Patient;
 use crate::model::history::Event;
-use crate::model::scenario::{Act, PlannedAct, WorkloadPlan};
+use crate::model::scenario::{Act, PlannedAct, PlannedFault, WorkloadPlan};
 use crate::model::units::{Nanos, Span};
 use crate::ports::BoxFuture;
 use crate::ports::workload::Actor;
@@ -39,6 +40,7 @@ pub struct Acts {
     /// Whether TIME moves inside a script.
     time_moves: bool,
     failed: Mutex<Option<redis::RedisError>>,
+    faults: Option<Arc<Faults>>,
 }
 
 impl Acts {
@@ -47,9 +49,10 @@ impl Acts {
         connection: Patient,
         recorder: Arc<Recorder>,
         plan: &WorkloadPlan,
+        faults: Option<Arc<Faults>>,
     ) -> Result<Self, redis::RedisError> {
         let failed = Mutex::new(None);
-        let mut acts = Self { connection, recorder, turn_ns: 1, time_moves: true, failed };
+        let mut acts = Self { connection, recorder, turn_ns: 1, time_moves: true, failed, faults };
         if plan.acts.iter().any(|a| a.act == Act::BusyScript) {
             // The fastest of three: what else runs on the machine only makes it slower.
             let mut fastest = u64::MAX;
@@ -110,6 +113,14 @@ impl Acts {
 }
 
 impl Actor for Acts {
+    fn strike<'a>(&'a self, planned: &'a PlannedFault) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(faults) = &self.faults {
+                faults.strike(planned).await;
+            }
+        })
+    }
+
     fn act<'a>(&'a self, planned: &'a PlannedAct) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let invoke = self.recorder.now();

@@ -2,12 +2,13 @@
 //! is the limiter and the store and not a scheduler.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
 use super::acts::Acts;
+use super::faults::Faults;
 use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
 use super::timeline::{Aging, NodeClock, RoundTime};
@@ -19,9 +20,12 @@ use crate::clients::patient::Patient;
 use crate::model::contract::{Bound, DecidingClock, Scope};
 use crate::model::history::{CrashPoint, Event, KeyLeft};
 use crate::model::report::{CellHonesty, ServerInfo};
-use crate::model::scenario::{PlannedCall, Time, WorkloadPlan};
+use crate::model::scenario::{PlannedCall, PlannedFault, Setup, Time, WorkloadPlan};
 use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed};
+use crate::ports::clock::Clock;
 use crate::ports::limiter::{Build, Limiter};
+use crate::ports::policy::Wrap;
+use crate::ports::route::Route;
 use crate::ports::store::{Call, SharedHook, StepAction, Store, as_call};
 use crate::ports::workload::{Actor, Offer, Record};
 use crate::workloads;
@@ -30,7 +34,12 @@ use crate::workloads;
 pub struct Drive<'a> {
     pub plan: &'a Plan,
     pub cell: &'a CellPlan,
+    /// Where the lab itself looks at the store.
     pub address: SocketAddr,
+    /// Where the nodes find it.
+    pub route: Arc<dyn Route>,
+    /// What breaks meanwhile.
+    pub faults: Option<Arc<Faults>>,
     /// Prefix of every key of the cell.
     pub prefix: String,
     pub seed: Seed,
@@ -44,6 +53,12 @@ pub struct Drive<'a> {
 /// goes wrong in a call is in the history instead.
 pub async fn drive(drive: Drive<'_>) -> anyhow::Result<CellHonesty> {
     tokio::task::block_in_place(|| on_own_thread(|| on_load_runtime(rounds(&drive))))
+}
+
+/// Drives several cells at the same time, on one thread.
+pub async fn drive_together(drives: Vec<Drive<'_>>) -> anyhow::Result<Vec<CellHonesty>> {
+    let all = async || futures_util::future::try_join_all(drives.iter().map(rounds)).await;
+    tokio::task::block_in_place(|| on_own_thread(|| on_load_runtime(all())))
 }
 
 /// Where the node of the cell's first call can die.
@@ -77,9 +92,11 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut probe = admin(drive.address).await?;
     let mut stores = connect(drive, &probe, None).await?;
     let moments = tells_moments(&mut probe).await;
-    let acts = Acts::new(admin(drive.address).await?, Arc::clone(drive.recorder), workload).await;
+    let acts =
+        Acts::new(admin(drive.address).await?, Arc::clone(drive.recorder), workload, drive.faults.clone()).await;
     let acts = Arc::new(acts.context("the pace of the server's scripts cannot be measured")?);
     let offered = offered(drive);
+    let between = between(drive);
     for index in 1..=workload.rounds.get() {
         if drive.recorder.stopped() {
             break;
@@ -99,7 +116,8 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             add_traffic(&mut honesty, &stores);
             stores = connect(drive, &probe, Some(dies(point))).await?;
         }
-        let nodes = build(drive, &stores);
+        let begins = Arc::new(OnceLock::new());
+        let nodes = build(drive, &stores, &begins);
         preset(drive, &nodes, &key).await?;
         let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
             .then(|| Arc::new(Aging::new(probe.clone(), &prefix, moments)));
@@ -108,7 +126,12 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             stop: drive.recorder.stop(),
             aging: aging.clone(),
         };
+        if let Some(faults) = &drive.faults {
+            faults.begin(|| drive.recorder.now()).await;
+        }
+        let watched = drive.faults.is_some().then(|| tokio::spawn(heartbeat(Arc::clone(drive.recorder))));
         let (began, cpu_before) = (drive.recorder.now(), thread_cpu());
+        let _ = begins.set(began);
         let offer = Offer {
             plan: &offered,
             limit: drive.cell.settings.limit,
@@ -119,6 +142,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             record: Arc::clone(drive.recorder) as Arc<dyn Record>,
             time: Arc::new(time),
             actor: Arc::clone(&acts) as Arc<dyn Actor>,
+            faults: &between,
         };
         let (end, over) = tokio::sync::oneshot::channel();
         let mut looking = probe.clone();
@@ -141,6 +165,18 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
         busy += span(began, drive.recorder.now()).saturating_sub(skipped);
         honesty.skipped_ms += skipped.as_secs_f64() * 1e3;
+        if let Some(heart) = watched {
+            heart.abort();
+        }
+        if let Some(faults) = &drive.faults {
+            faults.end().await;
+            if let Some(error) = faults.failure() {
+                return Err(error).context("what the scenario plans to break cannot be broken");
+            }
+            // What was struck may have taken the lab's own connection with it, and the store elsewhere.
+            let there = drive.route.primary().await.map_err(|e| anyhow!("the store cannot be found: {e}"))?;
+            probe = admin(there).await?;
+        }
         if let Some(error) = aging.and_then(|a| a.failure()) {
             return Err(error).context("the expiry of the round's keys cannot be moved on");
         }
@@ -168,15 +204,41 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
 /// round begins at once.
 fn offered(drive: &Drive<'_>) -> WorkloadPlan {
     let mut plan = drive.cell.setup.workload.clone();
-    let bound = (drive.cell.spec.contract)(&drive.cell.settings).bound;
+    let bound = drive.cell.contract().bound;
     let aligned = matches!(bound, Bound::AlignedWindow { .. } | Bound::WeightedTwoWindow { .. });
     plan.at_edge &= aligned || time_of(drive.plan, drive.cell) == Time::Skipped;
     plan
 }
 
+/// What breaks between two calls: what is done at once, where calls follow each other.
+fn between(drive: &Drive<'_>) -> Vec<PlannedFault> {
+    let setup = &drive.cell.setup;
+    setup.faults.iter().filter(|f| !is_beside(setup, f)).cloned().collect()
+}
+
+/// Whether a fault goes on beside the calls, by the clock.
+pub fn is_beside(setup: &Setup, fault: &PlannedFault) -> bool {
+    fault.lasts.is_some() || setup.workload.overlaps()
+}
+
+/// Notes when the thread of the calls stood still: the machine did, or too much was asked of it.
+async fn heartbeat(recorder: Arc<Recorder>) {
+    const BEAT: Duration = Duration::from_millis(5);
+    const STILL_NS: i64 = 25_000_000;
+    let mut last = recorder.now();
+    loop {
+        tokio::time::sleep(BEAT).await;
+        let at = recorder.now();
+        if at.0.saturating_sub(last.0) > STILL_NS {
+            recorder.event(Event::Stall { from: last, at });
+        }
+        last = at;
+    }
+}
+
 /// How the waits of a cell go by: nobody can skip what a limiter reads from the server's clock.
 pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
-    match (cell.spec.contract)(&cell.settings).clock {
+    match cell.contract().clock {
         DecidingClock::Server => Time::Real,
         DecidingClock::App | DecidingClock::Expiry => plan.scenario.time,
     }
@@ -228,7 +290,7 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
     for round in ["warm", "told"] {
         let told = Arc::new(Told::default());
         let stores = connect(drive, &probe, Some(Arc::clone(&told) as SharedHook)).await?;
-        let nodes = build(drive, &stores);
+        let nodes = build(drive, &stores, &Arc::default());
         let prefix = format!("{}-{round}:", drive.prefix);
         let key = format!("{prefix}{}", drive.cell.setup.workload.identity(0));
         let call = as_call(Call::new(0, 0), nodes[0].acquire(&key, Cost::ONE));
@@ -258,7 +320,7 @@ async fn connect(
     let mut stores = Vec::new();
     for node in 0..nodes {
         let access = Access {
-            address: drive.address,
+            route: Arc::clone(&drive.route),
             connections: workloads::connections_of(node, connections, nodes) as usize,
             hook: first.clone().filter(|_| node == 0).or_else(|| hook(drive)),
             user: None,
@@ -297,14 +359,25 @@ fn hook(drive: &Drive<'_>) -> Option<SharedHook> {
     Some(Far { round_trip: round_trip.duration(), other: drive.hook.clone() }.shared())
 }
 
-fn build(drive: &Drive<'_>, stores: &[Arc<dyn Store>]) -> Vec<Arc<dyn Limiter>> {
+fn build(
+    drive: &Drive<'_>,
+    stores: &[Arc<dyn Store>],
+    begins: &Arc<OnceLock<Nanos>>,
+) -> Vec<Arc<dyn Limiter>> {
     let one = |(node, store): (u16, &Arc<dyn Store>)| {
-        (drive.cell.spec.build)(Build {
-            settings: drive.cell.settings.clone(),
-            store: Arc::clone(store),
-            clock: Arc::new(NodeClock(Arc::clone(drive.recorder))),
-            node: NodeId(node),
-        })
+        let wrong = drive.cell.setup.clocks.iter().find(|c| c.node == node).copied();
+        let clock: Arc<dyn Clock> = Arc::new(NodeClock {
+            recorder: Arc::clone(drive.recorder),
+            wrong: wrong.map(|clock| (Arc::clone(begins), clock)),
+        });
+        let settings = drive.cell.settings.clone();
+        let limit = settings.limit;
+        let (store, node) = (Arc::clone(store), NodeId(node));
+        let inner = (drive.cell.spec.build)(Build { settings, store, clock: Arc::clone(&clock), node });
+        match &drive.cell.policy {
+            Some(p) => (p.spec.wrap)(Wrap { inner, settings: p.settings.clone(), limit, clock }),
+            None => inner,
+        }
     };
     (0..).zip(stores).map(one).collect()
 }
@@ -315,7 +388,7 @@ async fn preset(drive: &Drive<'_>, nodes: &[Arc<dyn Limiter>], key: &str) -> any
     if used == 0 {
         return Ok(());
     }
-    let contract = (drive.cell.spec.contract)(&drive.cell.settings);
+    let contract = drive.cell.contract();
     let count = if contract.scope == Scope::Node { nodes.len() } else { 1 };
     for (n, limiter) in nodes.iter().take(count).enumerate() {
         let invoke = drive.recorder.now();

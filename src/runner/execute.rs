@@ -11,18 +11,20 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::drive::{self, Drive};
+use super::faults::Faults;
 use super::exit::{self, Exit};
 use super::explore::run::{Exploration, Lent};
 use super::judge;
 use super::out::RunFolder;
 use super::plan::{CellPlan, Plan};
 use super::record::{Recorder, Stop};
+use super::stage::{self, Stage};
 use crate::backends::{self, journal::Journal};
 use crate::explorer::Trouble;
 use crate::model::history::{self, CellHeader, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
 use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
-use crate::model::scenario::Time;
+use crate::model::scenario::{Setup, Time};
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
@@ -213,19 +215,28 @@ impl Run<'_> {
 
     async fn scenarios(&mut self, backend: &dyn Backend) -> Result<(), Halt> {
         for (number, plan) in self.request.plans.iter().enumerate() {
-            let kind = topologies::find(&plan.scenario.topology.kind).map_err(Halt::Broken)?;
-            let name = format!("s{number}");
-            let deploying = kind.deploy(backend, &name, &plan.scenario.topology.config);
-            let deployment = tokio::select! {
-                deployment = deploying => deployment?,
-                () = self.request.stop.told() => return Err(Halt::Interrupted),
-            };
-            self.scenario(backend, number, plan, &deployment).await?;
-            for server in &deployment.servers {
-                server.stop().await?;
-            }
+            let mut deployed = 0;
+            let deployment = self.deploy(backend, plan, number, deployed).await?;
+            self.scenario(backend, number, plan, deployment, &mut deployed).await?;
         }
         Ok(())
+    }
+
+    /// Servers for a scenario, or for the next of its groups.
+    async fn deploy(
+        &self,
+        backend: &dyn Backend,
+        plan: &Plan,
+        number: usize,
+        again: usize,
+    ) -> Result<Arc<Deployment>, Halt> {
+        let kind = topologies::find(&plan.scenario.topology.kind).map_err(Halt::Broken)?;
+        let name = if again == 0 { format!("s{number}") } else { format!("s{number}-{again}") };
+        let deploying = kind.deploy(backend, &name, &plan.scenario.topology.config);
+        tokio::select! {
+            deployment = deploying => Ok(Arc::new(deployment?)),
+            () = self.request.stop.told() => Err(Halt::Interrupted),
+        }
     }
 
     /// Searches schedules, limiter by limiter, on as many servers as may search together.
@@ -304,10 +315,10 @@ impl Run<'_> {
         backend: &dyn Backend,
         number: usize,
         plan: &Plan,
-        deployment: &Deployment,
+        mut deployment: Arc<Deployment>,
+        deployed: &mut usize,
     ) -> Result<(), Halt> {
-        let address = deployment.primary.address();
-        let mut admin = drive::admin(address).await.map_err(environment)?;
+        let mut admin = drive::admin(deployment.primary.address()).await.map_err(environment)?;
         let server = drive::server_info(&mut admin).await.map_err(environment)?;
         if let Some(folder) = &self.folder {
             folder.announce();
@@ -317,60 +328,137 @@ impl Run<'_> {
         self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
         self.recorder.event(Event::Scenario(plan.summary.clone()));
         self.report.scenarios.push(plan.summary.clone());
-        for (index, cell) in plan.cells.iter().enumerate() {
-            let label = cell.label();
-            let crashing = match self.crashing(number, index, plan, cell, address).await {
-                Ok(crashing) => crashing,
-                Err(error) => return Err(environment(error)),
-            };
-            let cell = crashing.as_ref().unwrap_or(cell);
-            self.progress.cell(plan, &label, index + 1, plan.cells.len());
-            let header = CellHeader {
-                replay: plan.replay(cell, backend.name(), &self.request.options),
-                ..header(plan, cell, &server, backend.name())
-            };
-            let not_run = header.not_run.is_some();
-            self.recorder.event(Event::Cell(Box::new(header)));
-            let driven = if not_run {
-                Ok(report::CellHonesty::default())
-            } else {
-                let rounds = cell.setup.workload.rounds.get();
-                let progress = self.progress;
-                let round_done = |done| progress.round(done, rounds);
-                let place = (number, index);
-                let driving = drive::drive(self.driving(place, plan, cell, address, &round_done));
-                match AssertUnwindSafe(driving).catch_unwind().await {
-                    Ok(driven) => driven.map_err(environment),
-                    Err(panic) => Err(Halt::Broken(panic_text(&*panic))),
-                }
-            };
-            // A panic too leaves the rounds before it behind, and they count.
-            let honesty = driven.as_ref().copied().unwrap_or_default();
-            self.judge(honesty);
-            driven?;
+        let mut used = false;
+        for group in stage::groups(&plan.cells, plan.scenario.workload.together) {
+            let setup = &plan.cells[group[0]].setup;
+            // What breaks leaves nothing as it was.
+            if used {
+                stop(&deployment).await?;
+                *deployed += 1;
+                deployment = self.deploy(backend, plan, number, *deployed).await?;
+            }
+            used = !setup.faults.is_empty();
+            let stage = Stage::of(Arc::clone(&deployment), setup)?;
+            self.group(backend, number, plan, &group, &stage, &server).await?;
             if self.request.stop.stopped() {
                 return Err(Halt::Interrupted);
             }
         }
-        Ok(())
+        stop(&deployment).await
+    }
+
+    /// Drives the cells of a group, at the same time if there are several, and judges them.
+    async fn group(
+        &mut self,
+        backend: &dyn Backend,
+        number: usize,
+        plan: &Plan,
+        group: &[usize],
+        stage: &Stage,
+        server: &ServerInfo,
+    ) -> Result<(), Halt> {
+        let mut cells: Vec<(usize, CellPlan, Arc<Recorder>)> = Vec::new();
+        for &index in group {
+            let lane = u32::try_from(cells.len() + 1).unwrap_or(u32::MAX);
+            let recorder = if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
+            let cell = plan.cells[index].clone();
+            let crashing = self.crashing((number, index), plan, &cell, stage, &recorder).await;
+            let cell = crashing.map_err(environment)?.unwrap_or(cell);
+            cells.push((index, cell, recorder));
+        }
+        let label = match cells.as_slice() {
+            [(_, one, _)] => one.label(),
+            [(_, first, _), ..] => {
+                let under = first.variation.as_ref().map(|v| format!(" ({v})")).unwrap_or_default();
+                format!("{} together{under}", cells.len())
+            }
+            [] => return Ok(()),
+        };
+        self.progress.cell(plan, &label, group[0] + 1, plan.cells.len());
+        let mut lanes = Vec::new();
+        for (_, cell, recorder) in &cells {
+            let header = CellHeader {
+                replay: plan.replay(cell, backend.name(), &self.request.options),
+                ..header(plan, cell, server, backend.name())
+            };
+            if header.not_run.is_none() {
+                lanes.push(Arc::clone(recorder));
+            }
+            recorder.event(Event::Cell(Box::new(header.clone())));
+        }
+        let runs = |recorder: &Arc<Recorder>| lanes.iter().any(|lane| Arc::ptr_eq(lane, recorder));
+        let faults = if lanes.is_empty() { None } else { stage.faults(&cells[0].1.setup, lanes.clone()) };
+        let progress = self.progress;
+        let rounds = cells[0].1.setup.workload.rounds.get();
+        let round_done = |done| progress.round(done, rounds);
+        let driven = {
+            let drives: Vec<Drive<'_>> = cells
+                .iter()
+                .filter(|(_, _, recorder)| runs(recorder))
+                .map(|(index, cell, recorder)| Drive {
+                    faults: faults.clone(),
+                    ..self.driving((number, *index), plan, cell, stage, recorder, &round_done)
+                })
+                .collect();
+            self.driven(drives, faults.as_ref(), &cells[0].1.setup).await
+        };
+        // A panic too leaves the rounds before it behind, and they count.
+        let mut honesties = driven.as_ref().map(|all| all.clone()).unwrap_or_default().into_iter();
+        for (_, _, recorder) in &cells {
+            let honesty = if runs(recorder) { honesties.next() } else { None };
+            self.judge(recorder, honesty.unwrap_or_default());
+        }
+        driven.map(|_| ())
+    }
+
+    /// Drives cells to their end, whatever ends them, and takes back what was broken meanwhile.
+    async fn driven(
+        &self,
+        drives: Vec<Drive<'_>>,
+        faults: Option<&Arc<Faults>>,
+        setup: &Setup,
+    ) -> Result<Vec<report::CellHonesty>, Halt> {
+        if drives.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (abort, aborted) = tokio::sync::watch::channel(false);
+        let playing = faults.map(|faults| {
+            let setup = setup.clone();
+            let faults = Arc::clone(faults);
+            tokio::spawn(faults.play(move |fault| drive::is_beside(&setup, fault), aborted))
+        });
+        let outcome = AssertUnwindSafe(drive::drive_together(drives)).catch_unwind().await;
+        abort.send_replace(true);
+        if let Some(playing) = playing
+            && let Err(error) = playing.await
+        {
+            return Err(Halt::Broken(format!("the lab itself broke: {error}")));
+        }
+        match outcome {
+            Ok(driven) => driven.map_err(environment),
+            Err(panic) => Err(Halt::Broken(panic_text(&*panic))),
+        }
     }
 
     /// What driving a cell takes; its place is the scenario's number and its own.
     fn driving<'a>(
-        &'a self,
+        &self,
         (scenario, cell_number): (usize, usize),
         plan: &'a Plan,
         cell: &'a CellPlan,
-        address: std::net::SocketAddr,
+        stage: &Stage,
+        recorder: &'a Arc<Recorder>,
         round_done: &'a (dyn Fn(u32) + Sync),
     ) -> Drive<'a> {
         Drive {
             plan,
             cell,
-            address,
+            address: stage.address(),
+            route: Arc::clone(&stage.route),
+            faults: None,
             prefix: format!("rl-lab:{}:{scenario}-{cell_number}", self.report.run),
             seed: self.request.seed,
-            recorder: &self.recorder,
+            recorder,
             hook: None,
             round_done,
         }
@@ -380,18 +468,17 @@ impl Run<'_> {
     /// the scenario is about.
     async fn crashing(
         &self,
-        number: usize,
-        index: usize,
+        place: (usize, usize),
         plan: &Plan,
         cell: &CellPlan,
-        address: std::net::SocketAddr,
+        stage: &Stage,
+        recorder: &Arc<Recorder>,
     ) -> anyhow::Result<Option<CellPlan>> {
         if !cell.setup.workload.crash_at_every_step || cell.refused.is_some() {
             return Ok(None);
         }
         let mut crashing = cell.clone();
-        let place = (number, index);
-        crashing.crashes = drive::crash_points(self.driving(place, plan, cell, address, &|_| {}))?;
+        crashing.crashes = drive::crash_points(self.driving(place, plan, cell, stage, recorder, &|_| {}))?;
         let rounds = u32::try_from(crashing.crashes.len())?;
         if let Some(rounds) = std::num::NonZeroU32::new(rounds) {
             crashing.setup.workload.rounds = rounds;
@@ -400,8 +487,8 @@ impl Run<'_> {
     }
 
     /// Judges the cell that was just driven, and writes everything known so far.
-    fn judge(&mut self, honesty: report::CellHonesty) {
-        let Some(cell) = self.recorder.take_cell(honesty) else { return };
+    fn judge(&mut self, recorder: &Recorder, honesty: report::CellHonesty) {
+        let Some(cell) = recorder.take_cell(honesty) else { return };
         let ground = &mut self.report.honesty;
         ground.clock_step_ms = ground.clock_step_ms.max(judge::clock_step_ms(&cell));
         let judged = judge::judge(&cell);
@@ -462,6 +549,13 @@ fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Halt> {
     })
 }
 
+async fn stop(deployment: &Deployment) -> Result<(), Halt> {
+    for server in &deployment.servers {
+        server.stop().await?;
+    }
+    Ok(())
+}
+
 fn environment(error: anyhow::Error) -> Halt {
     Halt::Environment(format!("{error:#}"))
 }
@@ -481,8 +575,9 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         limiter: cell.limiter.to_string(),
         params: cell.limiter.params.clone(),
         variation: cell.variation.clone(),
-        policy: None,
+        policy: cell.policy.as_ref().map(|p| p.policy.to_string()),
         client: cell.client.name.to_owned(),
+        client_named: cell.client_named,
         backend: backend.to_owned(),
         server: server.clone(),
         limit: cell.setup.limit.limit,
@@ -492,8 +587,10 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         time: drive::time_of(plan, cell),
         not_run,
         replay: String::new(),
-        contract: (cell.spec.contract)(&cell.settings),
+        contract: cell.contract(),
         requirement: plan.scenario.require.as_ref().map(|r| r.requirement(cell.setup.limit)),
+        outage: plan.scenario.outage,
+        clocks: cell.setup.clocks.clone(),
         checks: cell.checks.clone(),
     }
 }

@@ -5,14 +5,17 @@ use std::num::NonZeroU32;
 
 use crate::checkers;
 use crate::clients;
-use crate::limiters;
+use crate::faults;
+use crate::limiters::{self, policies};
+use crate::model::contract::Contract;
 use crate::model::history::{CrashPoint, PlannedCheck};
 use crate::model::names;
 use crate::model::report::ScenarioSummary;
-use crate::model::scenario::{LimitPlan, LimiterRef, Scenario, Setup, Vary};
+use crate::model::scenario::{LimitPlan, LimiterRef, PlannedClock, PlannedFault, Scenario, Setup, Variant, Vary};
 use crate::model::units::{Limit, Seed, Window};
 use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
+use crate::ports::policy::{PolicySettings, PolicySpec};
 use crate::topologies;
 use crate::workloads;
 
@@ -23,6 +26,9 @@ use super::scenarios::Named;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     pub limiters: Vec<LimiterRef>,
+    /// What is put around them, and how they talk to the store, instead of what the scenario has.
+    pub policy: Option<LimiterRef>,
+    pub client: Option<String>,
     /// Variations to run instead of all.
     pub variations: Vec<String>,
     pub limit: Option<Limit>,
@@ -55,7 +61,10 @@ pub struct CellPlan {
     pub limiter: LimiterRef,
     pub spec: &'static Spec,
     pub settings: Settings,
+    pub policy: Option<PolicyPlan>,
     pub client: &'static clients::Profile,
+    /// Whether the scenario, or the user, names the client.
+    pub client_named: bool,
     pub checks: Vec<PlannedCheck>,
     /// The variation it is, and what it is driven with.
     pub variation: Option<String>,
@@ -66,12 +75,41 @@ pub struct CellPlan {
     pub crashes: Vec<CrashPoint>,
 }
 
+/// What is put around a limiter.
+#[derive(Debug, Clone)]
+pub struct PolicyPlan {
+    pub policy: LimiterRef,
+    pub spec: &'static PolicySpec,
+    pub settings: PolicySettings,
+}
+
+impl PolicyPlan {
+    fn of(wanted: &LimiterRef) -> Result<Self, String> {
+        let policy = policies::resolve(wanted)?;
+        let spec = policies::find(&policy.name)?;
+        let settings = PolicySettings::new(spec, &policy.params)?;
+        Ok(Self { policy, spec, settings })
+    }
+}
+
 impl CellPlan {
-    /// The limiter, and the variation if there are several.
+    /// The limiter with what is around it and how it talks, and the variation if there are several.
     pub fn label(&self) -> String {
+        let client = self.client_named.then(|| self.client.name.to_owned());
+        let policy = self.policy.as_ref().map(|p| p.policy.clone());
+        let variant = Variant { limiter: self.limiter.clone(), policy, client };
         match &self.variation {
-            Some(name) => format!("{} ({name})", self.limiter),
-            None => self.limiter.to_string(),
+            Some(name) => format!("{variant} ({name})"),
+            None => variant.to_string(),
+        }
+    }
+
+    /// The limiter's contract, with what the policy makes of it.
+    pub fn contract(&self) -> Contract {
+        let contract = (self.spec.contract)(&self.settings);
+        match &self.policy {
+            Some(p) => Contract { on_outage: (p.spec.on_outage)(&p.settings), ..contract },
+            None => contract,
         }
     }
 }
@@ -90,11 +128,20 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     let as_written = !changed && !changes.strict;
     let mut cells = Vec::new();
     let varied = varied(&scenario, changes)?;
-    for (limiter, client) in chosen(&scenario, changes)? {
-        let of = |vary: &Option<&Vary>| vary.is_none_or(|v| v.only.is_empty() || v.only.contains(&limiter));
+    for (variant, foreign) in chosen(&scenario, changes)? {
+        let of = |vary: &Option<&Vary>| {
+            vary.is_none_or(|v| v.only.is_empty() || v.only.contains(&variant.limiter))
+        };
+        // Another client or policy than the scenario has is another experiment.
+        let as_written = as_written && !foreign;
         for (vary, setup) in varied.iter().filter(|(vary, _)| of(vary)) {
-            cells.push(cell(&named.name, &scenario, &limiter, client.as_deref(), *vary, setup, as_written)?);
+            cells.push(cell(&named.name, &scenario, &variant, *vary, setup, as_written)?);
         }
+    }
+    if scenario.workload.together {
+        // Those that are driven together follow each other.
+        let place = |cell: &CellPlan| scenario.vary.iter().position(|v| Some(&v.name) == cell.variation.as_ref());
+        cells.sort_by_key(place);
     }
     let terms = terms(changed, changes.strict, &cells);
     let Named { name, call, .. } = named;
@@ -105,10 +152,11 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
         as_written,
         terms,
         plan: format!(
-            "limit {} per {}; {}{}",
+            "limit {} per {}; {}{}{}",
             scenario.limit.limit,
             scenario.limit.window,
             scenario.workload.in_words(),
+            broken(&scenario),
             varying(&varied)
         ),
         requires: scenario.require.as_ref().map(|r| {
@@ -124,6 +172,13 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     };
     let call = call.into_iter().chain(changes.to_args()).chain(["--seed".to_owned(), seed.to_string()]);
     Ok(Plan { name, call: call.collect(), summary, cells, scenario })
+}
+
+/// What breaks, and which clocks are wrong.
+fn broken(scenario: &Scenario) -> String {
+    let faults = scenario.faults.iter().map(PlannedFault::in_words);
+    let parts: Vec<String> = faults.chain(scenario.clocks.iter().map(PlannedClock::in_words)).collect();
+    if parts.is_empty() { String::new() } else { format!("; {}", parts.join("; ")) }
 }
 
 /// Which variations run.
@@ -154,9 +209,11 @@ fn by_name(written: &Scenario) -> Result<Scenario, String> {
     let mut scenario = written.clone();
     for variant in &mut scenario.variants {
         variant.limiter = limiters::resolve(&variant.limiter)?;
+        variant.policy = variant.policy.as_ref().map(policies::resolve).transpose()?;
     }
     for expectation in &mut scenario.expectations {
         expectation.limiter = expectation.limiter.as_ref().map(limiters::resolve).transpose()?;
+        expectation.policy = expectation.policy.as_ref().map(policies::resolve).transpose()?;
     }
     Ok(scenario)
 }
@@ -169,12 +226,19 @@ fn known(named: &Named) -> Result<(), String> {
     }
     let kind = &written.topology.kind;
     topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    let varied = written.vary.iter().flat_map(|v| v.faults.iter().flatten());
+    for fault in written.faults.iter().chain(varied) {
+        faults::check(fault).map_err(|e| named.objection(&fault.fault, e))?;
+    }
     let mut seen = BTreeMap::new();
     for variant in &written.variants {
         let label = variant.limiter.to_string();
         let limiter = limiters::resolve(&variant.limiter).map_err(|e| named.objection(&label, e))?;
         settings(written, &limiter).map_err(|e| named.objection(&label, e))?;
-        if let Some(same) = seen.insert(limiter.to_string(), label.clone()) {
+        let policy = variant.policy.as_ref().map(PolicyPlan::of).transpose();
+        let policy = policy.map_err(|e| named.objection(&label, e))?.map(|p| p.policy);
+        let by_name = Variant { limiter, policy, client: variant.client.clone() };
+        if let Some(same) = seen.insert(by_name.to_string(), label.clone()) {
             let twice = format!("the variants '{same}' and '{label}' are the same");
             return Err(named.objection(&label, twice));
         }
@@ -185,20 +249,52 @@ fn known(named: &Named) -> Result<(), String> {
     Ok(())
 }
 
-/// The limiters that run, each with its client: the scenario's, or those the user named.
-fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(LimiterRef, Option<String>)>, String> {
+/// The variants that run: the scenario's, or those the user chose among them. Each with whether the user
+/// gave it a policy or a client that the scenario does not.
+fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(Variant, bool)>, String> {
+    let mut chosen: Vec<Variant> = Vec::new();
     if changes.limiters.is_empty() {
-        return Ok(scenario.variants.iter().map(|v| (v.limiter.clone(), v.client.clone())).collect());
+        chosen.clone_from(&scenario.variants);
     }
-    let mut chosen: Vec<(LimiterRef, Option<String>)> = Vec::new();
     for wanted in &changes.limiters {
         let wanted = limiters::resolve(wanted)?;
-        let written = scenario.variants.iter().find(|v| v.limiter == wanted);
-        if !chosen.iter().any(|(l, _)| *l == wanted) {
-            chosen.push((wanted, written.and_then(|v| v.client.clone())));
+        if chosen.iter().any(|v| v.limiter == wanted) {
+            continue;
+        }
+        let written = chosen.len();
+        chosen.extend(scenario.variants.iter().filter(|v| v.limiter == wanted).cloned());
+        if chosen.len() == written {
+            chosen.push(Variant { limiter: wanted, policy: None, client: None });
         }
     }
-    Ok(chosen)
+    let policy = changes.policy.as_ref().map(policies::resolve).transpose()?;
+    if let Some(client) = &changes.client {
+        clients::find(client)?;
+    }
+    if policy.is_none() && changes.client.is_none() {
+        return Ok(chosen.into_iter().map(|v| (v, false)).collect());
+    }
+    let named = |v: &Variant| {
+        let client = v.client.as_deref().unwrap_or(clients::DEFAULT);
+        policy.as_ref().is_none_or(|p| v.policy.as_ref() == Some(p))
+            && changes.client.as_deref().is_none_or(|c| c == client)
+    };
+    let mut out: Vec<(Variant, bool)> = Vec::new();
+    for variant in &chosen {
+        if named(variant) {
+            out.push((variant.clone(), false));
+        } else if !chosen.iter().any(|v| v.limiter == variant.limiter && named(v)) {
+            let changed = Variant {
+                limiter: variant.limiter.clone(),
+                policy: policy.clone().or_else(|| variant.policy.clone()),
+                client: changes.client.clone().or_else(|| variant.client.clone()),
+            };
+            if !out.iter().any(|(v, _)| *v == changed) {
+                out.push((changed, true));
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// The variations that run, each with what its cells are driven with.
@@ -217,7 +313,7 @@ fn varied<'a>(scenario: &'a Scenario, changes: &Overrides) -> Result<Vec<(Option
     let wanted = |v: &&Vary| changes.variations.is_empty() || changes.variations.contains(&v.name);
     let one = |vary: &'a Vary| {
         let setup = changes.on(base.varied(vary)?);
-        setup.workload.time_fits(scenario.time)?;
+        setup.fits(scenario.time)?;
         Ok((Some(vary), setup))
     };
     scenario.vary.iter().filter(wanted).map(one).collect()
@@ -231,12 +327,12 @@ fn settings(scenario: &Scenario, limiter: &LimiterRef) -> Result<Settings, Strin
 fn cell(
     scenario_name: &str,
     scenario: &Scenario,
-    limiter: &LimiterRef,
-    client: Option<&str>,
+    variant: &Variant,
     vary: Option<&Vary>,
     setup: &Setup,
     as_written: bool,
 ) -> Result<CellPlan, String> {
+    let limiter = &variant.limiter;
     let spec = limiters::find(&limiter.name)?;
     let LimitPlan { limit, window } = setup.limit;
     let may_refuse = vary.is_some_and(|v| v.may_refuse);
@@ -249,11 +345,11 @@ fn cell(
         }
         Err(why) => return Err(why),
     };
-    let client = clients::find(client.unwrap_or(clients::DEFAULT))?;
+    let client = clients::find(variant.client.as_deref().unwrap_or(clients::DEFAULT))?;
     let name = vary.map(|v| v.name.as_str());
     let known = if scenario.expect_as_matrix { Some(matrix::embedded()?) } else { None };
     let expected = |check: &String| {
-        let own = scenario.expected(limiter, name, check);
+        let own = scenario.expected(variant, name, check);
         let known = || known.as_ref()?.expected_under(scenario_name, limiter, name, check);
         if as_written { own.or_else(known) } else { None }
     };
@@ -266,7 +362,9 @@ fn cell(
         limiter: limiter.clone(),
         spec,
         settings,
+        policy: variant.policy.as_ref().map(PolicyPlan::of).transpose()?,
         client,
+        client_named: variant.client.is_some(),
         checks,
         variation: name.map(str::to_owned),
         setup: setup.clone(),
@@ -278,7 +376,13 @@ fn cell(
 impl Overrides {
     /// Whether anything but the choice of limiters and how verdicts are weighed is changed.
     pub fn changes_the_experiment(&self) -> bool {
-        let chosen = Self { limiters: self.limiters.clone(), strict: self.strict, ..Self::default() };
+        let chosen = Self {
+            limiters: self.limiters.clone(),
+            policy: self.policy.clone(),
+            client: self.client.clone(),
+            strict: self.strict,
+            ..Self::default()
+        };
         *self != chosen
     }
 
@@ -351,6 +455,11 @@ impl Plan {
             words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
         }
         words.extend(["--limiters".to_owned(), cell.limiter.to_string()]);
+        let policy = cell.policy.as_ref().map(|p| p.policy.to_string());
+        let client = cell.client_named.then(|| cell.client.name.to_owned());
+        for (flag, value) in [("--policy", policy), ("--client", client)] {
+            words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
+        }
         words.extend(cell.variation.iter().flat_map(|v| ["--variation".to_owned(), v.clone()]));
         shell_words(&words)
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::model::history::{self, Cell, CellHeader, Event, Round};
+use crate::model::history::{self, Cell, Event, Round};
 use crate::model::op::{Completion, Op, Trace, ceil_millis};
 use crate::model::report::CellHonesty;
 use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId};
@@ -64,27 +64,35 @@ impl Stop {
 }
 
 pub struct Recorder {
+    shared: Arc<Shared>,
+    /// Cells that are driven at the same time have a lane each: their lines say which.
+    lane: Option<u32>,
+    open: Mutex<Open>,
+}
+
+/// What the lanes of a run have in common: one anchor and one file.
+struct Shared {
     anchor: Instant,
     epoch_ns_at_zero: i64,
     /// Time that was skipped: it counts as passed for the record and for the clocks of the nodes.
     skipped_ns: AtomicI64,
     stop: Stop,
-    shared: Arc<Shared>,
-    writer: Mutex<Option<JoinHandle<()>>>,
-}
-
-struct Shared {
     state: Mutex<State>,
     /// Signalled when there is text to write, when it was written, and at the end.
     changed: Condvar,
+    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct State {
-    text: Vec<u8>,
+/// The cell that a lane is at.
+struct Open {
     cell: Option<Cell>,
     limit: Limit,
     /// Exchanges with the store by decided calls of the open round: all, and the most of any one.
     trips: (u64, u32),
+}
+
+struct State {
+    text: Vec<u8>,
     closed: bool,
     /// The writer holds text that is not on its way to the file yet.
     writing: bool,
@@ -95,6 +103,24 @@ struct State {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) -> Result<(), String> {
+        self.state().closed = true;
+        self.changed.notify_all();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer
+            && writer.join().is_err()
+        {
+            return Err("the thread that writes the history broke".to_owned());
+        }
+        self.state().failed.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Open {
+    fn new() -> Self {
+        Self { cell: None, limit: Limit::new(1).expect("1 is a limit"), trips: (0, 0) }
     }
 }
 
@@ -111,82 +137,103 @@ impl Recorder {
                 None
             }
         });
-        let limit = Limit::new(1).expect("1 is a limit");
-        let state = State {
-            text: Vec::new(),
-            cell: None,
-            limit,
-            trips: (0, 0),
-            closed: false,
-            writing: false,
-            failed,
-        };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let state = State { text: Vec::new(), closed: false, writing: false, failed };
+        let shared = Arc::new(Shared {
+            anchor,
+            epoch_ns_at_zero: wall_us.saturating_mul(1000),
+            skipped_ns: AtomicI64::new(0),
+            stop,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            writer: Mutex::new(None),
+        });
         let for_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new()
             .name("history".to_owned())
             .spawn(move || write_out(&for_writer, file))
             .expect("a thread for the history");
-        Arc::new(Self {
-            anchor,
-            epoch_ns_at_zero: wall_us.saturating_mul(1000),
-            skipped_ns: AtomicI64::new(0),
-            stop,
-            shared,
-            writer: Mutex::new(Some(writer)),
-        })
+        *shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
+        Arc::new(Self { shared, lane: None, open: Mutex::new(Open::new()) })
+    }
+
+    /// A recorder of the same run for a cell that is driven beside others.
+    pub fn lane(&self, lane: u32) -> Arc<Self> {
+        Arc::new(Self { shared: Arc::clone(&self.shared), lane: Some(lane), open: Mutex::new(Open::new()) })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a line, with the lane in front where there is one.
+    fn begin_line(&self, text: &mut Vec<u8>) {
+        match self.lane {
+            Some(lane) => {
+                push_number(text, history::LANE, lane);
+                text.push(b',');
+            }
+            None => text.push(b'{'),
+        }
     }
 
     pub fn now(&self) -> Nanos {
-        let elapsed = i64::try_from(self.anchor.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        Nanos(elapsed.saturating_add(self.skipped_ns.load(Ordering::Relaxed)))
+        let elapsed = i64::try_from(self.shared.anchor.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        Nanos(elapsed.saturating_add(self.shared.skipped_ns.load(Ordering::Relaxed)))
     }
 
     /// Lets this much time have passed. Only while no call is open.
     pub fn skip(&self, span: Duration) {
         let ns = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-        self.skipped_ns.fetch_add(ns, Ordering::Relaxed);
+        self.shared.skipped_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     pub fn stop(&self) -> Stop {
-        self.stop.clone()
+        self.shared.stop.clone()
     }
 
     /// The wall clock of this machine, with what was skipped, in µs since 1970.
     pub fn wall_us(&self) -> i64 {
-        SystemClock.wall_us().saturating_add(self.skipped_ns.load(Ordering::Relaxed) / 1000)
+        SystemClock.wall_us().saturating_add(self.shared.skipped_ns.load(Ordering::Relaxed) / 1000)
     }
 
     pub fn epoch_ns_at_zero(&self) -> i64 {
-        self.epoch_ns_at_zero
+        self.shared.epoch_ns_at_zero
     }
 
     /// How far the wall clock is ahead of where the monotonic one puts it.
     pub fn wall_drift_ns(&self) -> i64 {
-        self.wall_us().saturating_mul(1000) - self.epoch_ns_at_zero - self.now().0
+        self.wall_us().saturating_mul(1000) - self.epoch_ns_at_zero() - self.now().0
     }
 
     /// Writes an event that is not an op.
     pub fn event(&self, event: Event) {
-        let mut state = self.shared.state();
-        push_json(&mut state.text, &event);
+        let mut open = self.open();
+        {
+            let text = &mut self.shared.state().text;
+            self.begin_line(text);
+            push_rest(text, &event);
+        }
         match event {
-            Event::Cell(header) => self.begin_cell(&mut state, *header),
+            Event::Cell(header) => {
+                open.limit = header.limit;
+                let epoch_ns_at_zero = self.epoch_ns_at_zero();
+                open.cell = Some(Cell { header: *header, epoch_ns_at_zero, rounds: Vec::new(), honesty: None });
+            }
             Event::Round { index, at, epoch_ns_at_zero } => {
-                state.trips = (0, 0);
-                if let Some(cell) = &mut state.cell {
+                open.trips = (0, 0);
+                if let Some(cell) = &mut open.cell {
                     cell.rounds.push(Round::starting(index, at, epoch_ns_at_zero));
                 }
             }
             Event::CellEnd { honesty } => {
-                if let Some(cell) = &mut state.cell {
+                if let Some(cell) = &mut open.cell {
                     cell.honesty = Some(honesty);
                 }
             }
             Event::Run(_) | Event::Ground { .. } | Event::Scenario(_) | Event::End { .. } => {}
             of_round => {
-                let limit = state.limit;
-                if let Some(round) = state.cell.as_mut().and_then(|c| c.rounds.last_mut()) {
+                let limit = open.limit;
+                if let Some(round) = open.cell.as_mut().and_then(|c| c.rounds.last_mut()) {
                     let applied = history::apply(round, limit, of_round);
                     debug_assert_eq!(applied, Ok(()));
                 }
@@ -194,35 +241,29 @@ impl Recorder {
         }
     }
 
-    fn begin_cell(&self, state: &mut State, header: CellHeader) {
-        state.limit = header.limit;
-        let epoch_ns_at_zero = self.epoch_ns_at_zero;
-        state.cell = Some(Cell { header, epoch_ns_at_zero, rounds: Vec::new(), honesty: None });
-    }
-
     /// Makes room for the ops of the open round in one step.
     pub fn expect_ops(&self, count: usize) {
-        if let Some(round) = self.shared.state().cell.as_mut().and_then(|c| c.rounds.last_mut()) {
+        if let Some(round) = self.open().cell.as_mut().and_then(|c| c.rounds.last_mut()) {
             round.ops.reserve_exact(count);
         }
     }
 
     /// Calls that the open round has made so far.
     pub fn ops_of_round(&self) -> u32 {
-        let state = self.shared.state();
-        let round = state.cell.as_ref().and_then(|c| c.rounds.last());
+        let open = self.open();
+        let round = open.cell.as_ref().and_then(|c| c.rounds.last());
         round.map_or(0, |r| u32::try_from(r.ops.len()).unwrap_or(u32::MAX))
     }
 
     /// Exchanges with the store by decided calls of the open round: all, and the most of any one.
     pub fn trips_of_round(&self) -> (u64, u32) {
-        self.shared.state().trips
+        self.open().trips
     }
 
     /// Ends the cell and hands it over to be judged.
     pub fn take_cell(&self, honesty: CellHonesty) -> Option<Cell> {
         self.event(Event::CellEnd { honesty });
-        self.shared.state().cell.take()
+        self.open().cell.take()
     }
 
     /// Returns when everything so far was handed to the file, or cannot be.
@@ -236,15 +277,7 @@ impl Recorder {
 
     /// Ends the history: everything is on disk when this returns, or the reason why not.
     pub fn close(&self) -> Result<(), String> {
-        self.shared.state().closed = true;
-        self.shared.changed.notify_all();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer
-            && writer.join().is_err()
-        {
-            return Err("the thread that writes the history broke".to_owned());
-        }
-        self.shared.state().failed.take().map_or(Ok(()), Err)
+        self.shared.close()
     }
 
     /// Why the history is not being written, if so.
@@ -254,25 +287,31 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
+    /// The history ends with the run's own recorder; a lane may end before.
     fn drop(&mut self) {
-        let _ = self.close();
+        if self.lane.is_none() {
+            let _ = self.close();
+        }
     }
 }
 
 impl Record for Recorder {
     fn invoke(&self, node: NodeId, key: &str, cost: Cost) -> OpId {
+        let mut open = self.open();
+        let round =
+            open.cell.as_mut().and_then(|c| c.rounds.last_mut()).expect("a call belongs to an open round");
+        let id = OpId(u32::try_from(round.ops.len()).expect("at most 10 million ops a round"));
+        let key_id = round.key(key);
         let mut state = self.shared.state();
         while state.text.len() > MOST_PENDING && state.failed.is_none() {
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let State { text, cell, .. } = &mut *state;
-        let round = cell.as_mut().and_then(|c| c.rounds.last_mut()).expect("a call belongs to an open round");
-        let id = OpId(u32::try_from(round.ops.len()).expect("at most 10 million ops a round"));
-        let key_id = round.key(key);
         // The last thing before the limiter is called.
         let at = self.now();
         round.ops.push(Op::new(id, node, key_id, cost, at));
-        push_number(text, r#"{"type":"invoke","op":"#, id.0);
+        let text = &mut state.text;
+        self.begin_line(text);
+        push_number(text, r#""type":"invoke","op":"#, id.0);
         push_number(text, r#","node":"#, node.0);
         text.extend_from_slice(br#","key":"#);
         push_text(text, key);
@@ -285,12 +324,11 @@ impl Record for Recorder {
     fn complete(&self, op: OpId, completion: &Completion, trace: Trace) {
         // The first thing after it answered.
         let at = self.now();
-        let mut state = self.shared.state();
+        let mut open = self.open();
         if matches!(completion, Completion::Ok(_)) {
-            state.trips = (state.trips.0 + u64::from(trace.trips), state.trips.1.max(trace.trips));
+            open.trips = (open.trips.0 + u64::from(trace.trips), open.trips.1.max(trace.trips));
         }
-        let State { text, cell, .. } = &mut *state;
-        let cell = cell.as_mut().expect("a call belongs to an open round");
+        let cell = open.cell.as_mut().expect("a call belongs to an open round");
         // Only a call that ran alone can be compared with a model, to the microsecond.
         let clock_us = trace.clock_us.filter(|_| !cell.header.concurrent);
         let round = cell.rounds.last_mut().expect("a call belongs to an open round");
@@ -299,20 +337,26 @@ impl Record for Recorder {
         if let Some(op) = round.ops.get_mut(op.0 as usize) {
             op.clock_us = clock_us.and_then(|us| u64::try_from(us).ok()).into();
         }
-        push_completion(text, op, at, completion, clock_us);
+        let mut state = self.shared.state();
+        self.begin_line(&mut state.text);
+        push_completion(&mut state.text, op, at, completion, clock_us);
+    }
+
+    fn aside(&self, invoke: Nanos, complete: Nanos) {
+        self.event(Event::Aside { invoke, complete });
     }
 
     fn stopped(&self) -> bool {
-        self.stop.stopped()
+        self.shared.stop.stopped()
     }
 }
 
-/// By hand, because a million of them are written while the clock runs. The test below holds it
+/// What follows the brace. By hand, because a million of them are written while the clock runs. The test below holds it
 /// to what serde would write.
 fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Completion, clock_us: Option<i64>) {
     match completion {
         Completion::Ok(d) => {
-            push_number(text, r#"{"type":"ok","op":"#, op.0);
+            push_number(text, r#""type":"ok","op":"#, op.0);
             let allowed: &[u8] = if d.allowed { br#","allowed":true"# } else { br#","allowed":false"# };
             text.extend_from_slice(allowed);
             if let Some(remaining) = d.remaining {
@@ -329,8 +373,8 @@ fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Complet
             }
             text.extend_from_slice(b"}\n");
         }
-        Completion::Fail(error) => push_json(text, &Event::Fail { op, error: error.clone(), at }),
-        Completion::Info(error) => push_json(text, &Event::Info { op, error: error.clone(), at }),
+        Completion::Fail(error) => push_rest(text, &Event::Fail { op, error: error.clone(), at }),
+        Completion::Info(error) => push_rest(text, &Event::Info { op, error: error.clone(), at }),
     }
 }
 
@@ -339,8 +383,10 @@ fn push_number(text: &mut Vec<u8>, before: &str, number: impl itoa::Integer) {
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-fn push_json(text: &mut Vec<u8>, event: &Event) {
-    serde_json::to_writer(&mut *text, event).expect("an event is plain data");
+/// An event without its first brace, and the end of its line.
+fn push_rest(text: &mut Vec<u8>, event: &Event) {
+    let json = serde_json::to_vec(event).expect("an event is plain data");
+    text.extend_from_slice(&json[1..]);
     text.push(b'\n');
 }
 
@@ -384,6 +430,7 @@ fn write_out(shared: &Shared, mut file: Option<File>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::history::CellHeader;
     use crate::model::op::{Decision, Source};
 
     #[test]
@@ -401,7 +448,7 @@ mod tests {
         recorder.shared.state().text.clear();
         let id = recorder.invoke(NodeId(3), "a \"key\" \u{e9}\n", Cost::new(7).unwrap());
         let text = recorder.shared.state().text.clone();
-        let at = recorder.shared.state().cell.as_ref().unwrap().rounds[0].ops[0].invoke;
+        let at = recorder.open().cell.as_ref().unwrap().rounds[0].ops[0].invoke;
         let expected = Event::Invoke {
             op: id,
             node: NodeId(3),
@@ -427,7 +474,7 @@ mod tests {
             decision(None, Some(Duration::from_micros(1500))),
             decision(Some(0), Some(Duration::ZERO)),
         ] {
-            let mut text = Vec::new();
+            let mut text = vec![b'{'];
             let clock_us = d.remaining.map(|_| 1_800_000_000_000_000);
             push_completion(&mut text, OpId(7), Nanos(42), &Completion::Ok(d.clone()), clock_us);
             let read: Event = serde_json::from_slice(&text).unwrap();

@@ -6,25 +6,38 @@
 //! be moved is the server's own clock: whoever reads it by `TIME` is waited for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::record::{Recorder, Stop};
 use crate::clients::patient::Patient;
+use crate::model::scenario::PlannedClock;
 use crate::model::units::{Nanos, Window};
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
 use crate::ports::store::note_clock;
 use crate::ports::workload::Timeline;
 
-/// The wall clock of a node: that of this machine, with what was skipped.
-pub struct NodeClock(pub Arc<Recorder>);
+/// The wall clock of a node: that of this machine with what was skipped, and what is wrong with it.
+pub struct NodeClock {
+    pub recorder: Arc<Recorder>,
+    /// From when on it is wrong, once that is known, and how.
+    pub wrong: Option<(Arc<OnceLock<Nanos>>, PlannedClock)>,
+}
 
 impl Clock for NodeClock {
     fn wall_us(&self) -> i64 {
-        let us = self.0.wall_us();
+        let ahead = self.wrong.as_ref().map_or(0, |(began, clock)| {
+            let passed = began.get().map_or(0, |began| self.recorder.now().0.saturating_sub(began.0));
+            clock.ahead_us(Nanos(passed))
+        });
+        let us = self.recorder.wall_us().saturating_add(ahead);
         note_clock(us);
         us
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.recorder.now().0).unwrap_or(0))
     }
 
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {

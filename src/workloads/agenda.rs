@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::calls::call;
 use crate::model::op::Completion;
-use crate::model::scenario::PlannedAct;
+use crate::model::scenario::{PlannedAct, PlannedFault};
 use crate::model::units::{Cost, Nanos, NodeId, Window};
 use crate::ports::workload::Offer;
 
@@ -33,15 +33,21 @@ pub struct Agenda<'a, T> {
 enum Entry<'a, T> {
     Call(Due<T>),
     Act(&'a PlannedAct),
+    Fault(&'a PlannedFault),
 }
 
 impl<'a, T> Agenda<'a, T> {
-    /// An agenda with the acts of a round that begins then.
+    /// An agenda with the acts and the faults of a round that begins then.
     pub fn new(offer: &Offer<'a>, begin: Nanos) -> Self {
         let mut agenda = Self { order: BinaryHeap::new(), entries: Vec::new() };
         for act in offer.plan.acts.iter().filter(|a| !a.act.is_beside()) {
             for after in act.times() {
                 agenda.enter(Nanos(begin.0.saturating_add(after)), Entry::Act(act));
+            }
+        }
+        for fault in offer.faults {
+            for after in fault.times() {
+                agenda.enter(Nanos(begin.0.saturating_add(after)), Entry::Fault(fault));
             }
         }
         agenda
@@ -86,6 +92,10 @@ pub async fn follow<'a, T>(
             Entry::Call(due) => due,
             Entry::Act(act) => {
                 offer.actor.act(act).await;
+                continue;
+            }
+            Entry::Fault(fault) => {
+                offer.actor.strike(fault).await;
                 continue;
             }
         };

@@ -5,14 +5,21 @@ pub mod burst;
 mod calls;
 pub mod mixed;
 pub mod obedient;
+pub mod open;
 pub mod sequence;
 pub mod steady;
 
 use crate::model::scenario::Shape;
 use crate::ports::workload::Workload;
 
-pub static ALL: &[&dyn Workload] =
-    &[&burst::Burst, &steady::Steady, &sequence::Sequence, &mixed::Mixed, &obedient::Obedient];
+pub static ALL: &[&dyn Workload] = &[
+    &burst::Burst,
+    &steady::Steady,
+    &sequence::Sequence,
+    &mixed::Mixed,
+    &obedient::Obedient,
+    &open::Open,
+];
 
 /// The workload of a shape.
 ///

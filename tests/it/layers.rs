@@ -8,14 +8,20 @@ use std::path::{Path, PathBuf};
 
 use crate::imports::paths;
 
-const FAMILIES: [&str; 8] =
-    ["limiters", "clients", "backends", "topologies", "workloads", "checkers", "explorer", "formats"];
-const BETWEEN_PORTS: [(&str, &str); 5] = [
+const FAMILIES: [&str; 9] = [
+    "limiters", "clients", "backends", "topologies", "faults", "workloads", "checkers", "explorer", "formats",
+];
+const BETWEEN_PORTS: [(&str, &str); 10] = [
     ("limiter", "clock"),
     ("limiter", "store"),
     ("workload", "limiter"),
     ("workload", "store"),
     ("topology", "backend"),
+    ("policy", "clock"),
+    ("policy", "limiter"),
+    ("fault", "backend"),
+    ("fault", "route"),
+    ("fault", "topology"),
 ];
 
 fn floor(module: &str) -> Option<u8> {

@@ -17,7 +17,7 @@ use super::matrix::Column;
 use super::op::{KeyId, Op, Outcome, Source};
 use super::order::most_open;
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
-use super::scenario::{Act, Time};
+use super::scenario::{Act, OutageNeeds, PlannedClock, Time};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
 
@@ -25,6 +25,10 @@ pub use reader::{Builder, HistoryError, apply, complete};
 
 /// The version of the format. A reader refuses what it does not know.
 pub const SCHEMA: u32 = 1;
+
+/// How a line begins that belongs to one of several cells which are driven at the same time; their number
+/// follows, from 1. It is the first field of the line.
+pub const LANE: &str = r#"{"lane":"#;
 
 /// One line of `history.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,6 +121,38 @@ pub enum Event {
         invoke: Nanos,
         complete: Nanos,
     },
+    /// A fault is in force.
+    Fault {
+        /// From 1, in the order in which they were injected.
+        id: u32,
+        #[serde(rename = "do")]
+        fault: String,
+        on: String,
+        /// Just before it was injected.
+        asked: Nanos,
+        /// Acknowledged.
+        at: Nanos,
+        /// What there is to say about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        told: Option<String>,
+    },
+    /// A fault was taken back.
+    FaultEnd {
+        id: u32,
+        asked: Nanos,
+        /// Acknowledged, and what was struck answered again.
+        at: Nanos,
+    },
+    /// The thread that makes the calls stood still: whatever was open then took that much longer.
+    Stall {
+        from: Nanos,
+        at: Nanos,
+    },
+    /// A request on a route without a limiter, which waited for a worker like any other.
+    Aside {
+        invoke: Nanos,
+        complete: Nanos,
+    },
     /// The node of the round's first call died in it; what the store then held.
     Crash {
         #[serde(flatten)]
@@ -179,6 +215,9 @@ pub struct CellHeader {
     #[serde(default)]
     pub policy: Option<String>,
     pub client: String,
+    /// Whether the client is one of several that are compared.
+    #[serde(default)]
+    pub client_named: bool,
     pub backend: String,
     pub server: ServerInfo,
     pub limit: Limit,
@@ -198,6 +237,12 @@ pub struct CellHeader {
     pub replay: String,
     pub contract: Contract,
     pub requirement: Option<Requirement>,
+    /// What callers need while the store is away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<OutageNeeds>,
+    /// The clocks that were not right.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<PlannedClock>,
     /// The checks to make, with what the scenario expects of them.
     pub checks: Vec<PlannedCheck>,
 }
@@ -298,6 +343,33 @@ pub struct Acted {
     pub complete: Nanos,
 }
 
+/// A fault that was in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faulted {
+    pub id: u32,
+    pub fault: String,
+    pub on: String,
+    /// Not in force before `asked`, in force from `from` to `lifted` for certain, and no more after `over`;
+    /// the last two are absent while it lasts, or where it stays.
+    pub asked: Nanos,
+    pub from: Nanos,
+    pub lifted: Option<Nanos>,
+    pub over: Option<Nanos>,
+    pub told: Option<String>,
+}
+
+impl Faulted {
+    /// Whether all of this lies where the fault was in force for certain.
+    pub fn covers(&self, invoke: Nanos, complete: Nanos) -> bool {
+        self.from <= invoke && self.lifted.is_none_or(|lifted| complete <= lifted)
+    }
+
+    /// Whether some of this lies where it may have been in force.
+    pub fn touches(&self, invoke: Nanos, complete: Nanos) -> bool {
+        self.asked <= complete && self.over.is_none_or(|over| invoke <= over)
+    }
+}
+
 /// One round of a cell: fresh key, fresh limiters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Round {
@@ -312,6 +384,11 @@ pub struct Round {
     pub probes_complete: bool,
     pub touches: Vec<Touch>,
     pub acts: Vec<Acted>,
+    pub faults: Vec<Faulted>,
+    /// When the thread that makes the calls stood still.
+    pub stalls: Vec<(Nanos, Nanos)>,
+    /// Requests on a route without a limiter, from arrival to answer.
+    pub asides: Vec<(Nanos, Nanos)>,
     /// The crash of the first call's node, where the round is about one.
     pub crash: Option<Crashed>,
     /// Exchanges with the store, all decided calls together, and the most of any one of them.

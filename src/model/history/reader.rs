@@ -1,9 +1,11 @@
 //! From events, in the order in which they were written, to a history. What does not follow is refused with
 //! its line.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::{Acted, Cell, Crashed, Event, History, Preset, Probe, Round, RunHeader, SCHEMA, Touch};
+use super::{Acted, Cell, Crashed, Event, Faulted, History, LANE, Preset, Probe, Round, RunHeader, SCHEMA, Touch};
 use crate::model::op::{Completion, Decision, NODE_DIED, Op};
 use crate::model::report::{Honesty, ScenarioSummary};
 use crate::model::units::{Limit, Nanos, OpId};
@@ -28,6 +30,8 @@ pub struct Builder {
     ground: Honesty,
     scenarios: Vec<ScenarioSummary>,
     cells: Vec<Cell>,
+    /// Where in `cells` the open one of each lane is.
+    lanes: BTreeMap<u32, usize>,
     ended: Option<(u8, Option<String>)>,
     line: usize,
     /// A line that did not parse: forgiven if it turns out to be the last.
@@ -48,7 +52,7 @@ impl Builder {
             return Ok(());
         }
         match serde_json::from_str::<Event>(text) {
-            Ok(event) => self.event(event),
+            Ok(event) => self.event(lane_of(text), event),
             Err(error) => {
                 // A newer format may not even parse: say so rather than point at a field.
                 if self.line == 1 {
@@ -68,7 +72,7 @@ impl Builder {
         HistoryError::Order { line: self.line, why }
     }
 
-    fn event(&mut self, event: Event) -> Result<(), HistoryError> {
+    fn event(&mut self, lane: Option<u32>, event: Event) -> Result<(), HistoryError> {
         if self.ended.is_some() {
             return Err(self.order("an event after the end of the run"));
         }
@@ -99,6 +103,7 @@ impl Builder {
                 let Some(run) = &self.header else {
                     return Err(self.order("a cell before the run's header"));
                 };
+                self.lanes.insert(lane.unwrap_or(0), self.cells.len());
                 self.cells.push(Cell {
                     header: *header,
                     epoch_ns_at_zero: run.epoch_ns_at_zero,
@@ -110,7 +115,8 @@ impl Builder {
             _ => {}
         }
         let line = self.line;
-        let Some(cell) = self.cells.last_mut() else {
+        let place = self.lanes.get(&lane.unwrap_or(0)).copied();
+        let Some(cell) = place.and_then(|place| self.cells.get_mut(place)) else {
             return Err(HistoryError::Order { line, why: "an event before the first cell" });
         };
         if cell.honesty.is_some() {
@@ -155,6 +161,12 @@ impl Builder {
     }
 }
 
+/// The lane that a line names, which is the first thing it says.
+fn lane_of(line: &str) -> Option<u32> {
+    let rest = line.strip_prefix(LANE)?;
+    rest[..rest.find(',')?].parse().ok()
+}
+
 /// Applies an event that belongs to a round.
 pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'static str> {
     if round.complete {
@@ -197,6 +209,33 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
                 return Err("an act that completes before it was begun");
             }
             round.acts.push(Acted { act, invoke, complete });
+            return Ok(());
+        }
+        Event::Fault { id, fault, on, asked, at, told } => {
+            if at < asked || id as usize != round.faults.len() + 1 {
+                return Err("faults are not numbered in the order of their injection");
+            }
+            round.faults.push(Faulted { id, fault, on, asked, from: at, lifted: None, over: None, told });
+            return Ok(());
+        }
+        Event::FaultEnd { id, asked, at } => {
+            let known = round.faults.iter_mut().find(|f| f.id == id && f.over.is_none());
+            let fault = known.ok_or("the end of a fault that was not in force")?;
+            if at < asked || asked < fault.from {
+                return Err("a fault that ends before it was injected");
+            }
+            (fault.lifted, fault.over) = (Some(asked), Some(at));
+            return Ok(());
+        }
+        Event::Stall { from, at } => {
+            round.stalls.push((from, at));
+            return Ok(());
+        }
+        Event::Aside { invoke, complete } => {
+            if complete < invoke {
+                return Err("a request that completes before it arrived");
+            }
+            round.asides.push((invoke, complete));
             return Ok(());
         }
         Event::ProbesComplete { .. } => {

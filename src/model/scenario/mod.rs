@@ -10,17 +10,21 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 mod act;
+mod clock;
+mod fault;
 mod vary;
 mod workload;
 
 pub use act::{Act, PlannedAct};
+pub use clock::PlannedClock;
+pub use fault::PlannedFault;
 pub use vary::{Setup, Vary};
 pub use workload::{PlannedCall, Shape, WorkloadPlan};
 
 use super::contract::{Bound, Requirement, Scope};
 use super::figures::{Chart, Figure};
 use super::names;
-use super::units::{Limit, Micros, Window};
+use super::units::{Limit, Micros, Span, Window};
 use super::verdict::Verdict;
 
 /// The version of the scenario format.
@@ -40,6 +44,12 @@ pub struct Scenario {
     #[serde(default)]
     pub time: Time,
     pub workload: WorkloadPlan,
+    /// What breaks while the calls are made.
+    #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<PlannedFault>,
+    /// Clocks of nodes that are not right.
+    #[serde(default, rename = "clock", skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<PlannedClock>,
     #[serde(default)]
     pub observe: ObservePlan,
     /// The same with something else; as written alone where there is none.
@@ -49,6 +59,9 @@ pub struct Scenario {
     pub variants: Vec<Variant>,
     #[serde(default)]
     pub require: Option<RequirePlan>,
+    /// What callers need while the store is away, whatever the limiter promises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<OutageNeeds>,
     /// The checks to make, in the order of the columns.
     pub checks: Vec<String>,
     /// What is not expected here is expected as the verdict matrix has it.
@@ -123,9 +136,36 @@ pub struct ObservePlan {
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     pub limiter: LimiterRef,
+    /// What decides where the limiter cannot, written as limiters are: `circuit-breaker:failures=3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<LimiterRef>,
     /// Client profile; the scenario's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+}
+
+impl fmt::Display for Variant {
+    /// `fixed-window-lua + fail-open, fail-fast`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.limiter)?;
+        if let Some(policy) = &self.policy {
+            write!(f, " + {policy}")?;
+        }
+        match &self.client {
+            Some(client) => write!(f, ", {client}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What callers need while the store is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutageNeeds {
+    /// No call takes longer than this and three times what the slowest took before anything broke.
+    pub answers_within: Span,
+    /// So long after the last fault is over, calls are decided by the store again.
+    pub recovers_within: Span,
 }
 
 /// A limiter with parameters, written `name` or `name:param=value,param=value`.
@@ -225,11 +265,24 @@ pub struct Expectation {
     /// Of this variant; of every one where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limiter: Option<LimiterRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<LimiterRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// Under this variation; under every one where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vary: Option<String>,
     pub check: String,
     pub verdict: Verdict,
+}
+
+impl Expectation {
+    /// Whether it is about this variant.
+    fn is_of(&self, variant: &Variant) -> bool {
+        self.limiter.as_ref().is_none_or(|l| *l == variant.limiter)
+            && self.policy.as_ref().is_none_or(|p| variant.policy.as_ref() == Some(p))
+            && self.client.as_ref().is_none_or(|c| variant.client.as_ref() == Some(c))
+    }
 }
 
 /// Why a scenario file is refused: where, and what was expected.
@@ -289,11 +342,12 @@ impl Scenario {
         if self.chart == Some(Chart::Figure) && self.figures.is_empty() {
             return Err(("chart".to_owned(), "a chart of a figure needs a figure to show".to_owned()));
         }
-        let mut labels: Vec<String> = self.variants.iter().map(|v| v.limiter.to_string()).collect();
-        labels.sort();
-        if let Some(pair) = labels.windows(2).find(|w| w[0] == w[1]) {
-            return Err((pair[0].clone(), format!("the variant '{}' is listed twice", pair[0])));
+        for (n, variant) in self.variants.iter().enumerate() {
+            if self.variants[..n].contains(variant) {
+                return Err((variant.limiter.to_string(), format!("the variant '{variant}' is listed twice")));
+            }
         }
+        let labels: Vec<String> = self.variants.iter().map(|v| v.limiter.to_string()).collect();
         let varied: Vec<&str> = self.vary.iter().map(|v| v.name.as_str()).collect();
         for (n, vary) in self.vary.iter().enumerate() {
             let quoted = format!("\"{}\"", vary.name);
@@ -302,7 +356,7 @@ impl Scenario {
             }
             Setup::of(self)
                 .varied(vary)
-                .and_then(|setup| setup.workload.time_fits(self.time))
+                .and_then(|setup| setup.fits(self.time))
                 .map_err(|why| (quoted, format!("variation '{}': {why}", vary.name)))?;
         }
         let checks: Vec<&str> = self.checks.iter().map(String::as_str).collect();
@@ -314,6 +368,13 @@ impl Scenario {
                     format!("\"{label}\""),
                     format!("an expectation for {}", names::unknown("variant", &label, &known)),
                 ));
+            }
+            let meant = |v: &&Variant| e.is_of(v);
+            if !self.variants.iter().any(|v| meant(&v)) {
+                let policy = e.policy.as_ref().map(|p| format!(" + {p}")).unwrap_or_default();
+                let client = e.client.as_ref().map(|c| format!(", {c}")).unwrap_or_default();
+                let text = format!("an expectation for a variant that is not listed: {label}{policy}{client}");
+                return Err((format!("\"{label}\""), text));
             }
             if let Some(name) = e.vary.as_deref().filter(|n| !varied.contains(n)) {
                 return Err((
@@ -329,6 +390,7 @@ impl Scenario {
             }
         }
         self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))?;
+        Setup::of(self).fits(self.time).map_err(|message| ("[workload]".to_owned(), message))?;
         self.observe_fits().map_err(|message| ("[observe]".to_owned(), message))?;
         self.preset_fits().map_err(|message| ("preset".to_owned(), message))
     }
@@ -344,7 +406,7 @@ impl Scenario {
         if self.observe.keys && self.workload.shape == Shape::Burst {
             return Err("keys can only be observed where calls follow each other, not in a burst".to_owned());
         }
-        self.workload.time_fits(self.time)
+        Ok(())
     }
 
     /// More than the limit cannot have been used before.
@@ -361,14 +423,14 @@ impl Scenario {
     /// The verdict expected of a variant under a check and a variation. What names both comes before
     /// what names the variant alone, that before what names the variation alone, and what is said of all of
     /// them comes last.
-    pub fn expected(&self, limiter: &LimiterRef, vary: Option<&str>, check: &str) -> Option<Verdict> {
+    pub fn expected(&self, variant: &Variant, vary: Option<&str>, check: &str) -> Option<Verdict> {
         let applies = |e: &&Expectation| {
-            e.check == check
-                && e.limiter.as_ref().is_none_or(|l| l == limiter)
-                && e.vary.as_deref().is_none_or(|name| Some(name) == vary)
+            e.check == check && e.is_of(variant) && e.vary.as_deref().is_none_or(|name| Some(name) == vary)
         };
         let closest = self.expectations.iter().filter(applies).rev();
-        closest.max_by_key(|e| (e.limiter.is_some(), e.vary.is_some())).map(|e| e.verdict)
+        let names =
+            |e: &&Expectation| [e.limiter.is_some(), e.policy.is_some(), e.client.is_some(), e.vary.is_some()];
+        closest.max_by_key(names).map(|e| e.verdict)
     }
 }
 
@@ -425,7 +487,7 @@ verdict = "fail"
     #[test]
     fn a_good_file_is_taken() {
         let s = Scenario::parse("x.toml", GOOD).unwrap();
-        assert_eq!(s.expected(&"a".parse().unwrap(), None, "never-over-limit"), Some(Verdict::Fail));
+        assert_eq!(s.expected(&s.variants[0], None, "never-over-limit"), Some(Verdict::Fail));
     }
 
     #[test]
@@ -513,11 +575,12 @@ verdict = "fail"
             + &expect("limiter = \"a\"\n", "n/a")
             + &expect("limiter = \"a\"\nvary = \"w\"\n", "fail");
         let s = Scenario::parse("x.toml", &text).unwrap();
-        let of = |limiter: &str, vary| s.expected(&limiter.parse().unwrap(), Some(vary), "never-over-limit");
+        let variant = |limiter: &str| s.variants.iter().find(|v| v.limiter.name == limiter).unwrap();
+        let of = |limiter: &str, vary| s.expected(variant(limiter), Some(vary), "never-over-limit");
         use Verdict::{Fail, NotApplicable, Pass, Unknown};
         assert_eq!([of("b", "w"), of("b", "v")], [Some(Pass), Some(Unknown)]);
         assert_eq!([of("a", "v"), of("a", "w")], [Some(NotApplicable), Some(Fail)]);
-        assert_eq!(s.expected(&"a".parse().unwrap(), Some("v"), "cost"), None);
+        assert_eq!(s.expected(variant("a"), Some("v"), "cost"), None);
     }
 
     #[test]

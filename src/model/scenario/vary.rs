@@ -4,7 +4,10 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LimitPlan, LimiterRef, ObservePlan, PlannedAct, PlannedCall, Scenario, Shape, WorkloadPlan};
+use super::{
+    LimitPlan, LimiterRef, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault, Scenario, Shape, Time,
+    WorkloadPlan,
+};
 use crate::model::units::{Cost, Limit, Micros, Window};
 
 /// What is different. A field that is absent stays as the scenario has it.
@@ -53,6 +56,12 @@ pub struct Vary {
     /// Instead of the acts of the scenario.
     #[serde(default, rename = "act", skip_serializing_if = "Option::is_none")]
     pub acts: Option<Vec<PlannedAct>>,
+    /// Instead of the faults of the scenario.
+    #[serde(default, rename = "fault", skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Vec<PlannedFault>>,
+    /// Instead of the clocks of the scenario.
+    #[serde(default, rename = "clock", skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Vec<PlannedClock>>,
 }
 
 /// What a cell is driven with.
@@ -60,13 +69,21 @@ pub struct Vary {
 pub struct Setup {
     pub limit: LimitPlan,
     pub workload: WorkloadPlan,
+    pub faults: Vec<PlannedFault>,
+    pub clocks: Vec<PlannedClock>,
     pub observe: ObservePlan,
 }
 
 impl Setup {
     /// As the scenario has it.
     pub fn of(scenario: &Scenario) -> Self {
-        Self { limit: scenario.limit, workload: scenario.workload.clone(), observe: scenario.observe }
+        Self {
+            limit: scenario.limit,
+            workload: scenario.workload.clone(),
+            faults: scenario.faults.clone(),
+            clocks: scenario.clocks.clone(),
+            observe: scenario.observe,
+        }
     }
 
     /// The same, varied. The error says what does not fit together.
@@ -99,7 +116,26 @@ impl Setup {
         w.preset = vary.preset.unwrap_or(w.preset);
         w.acts = vary.acts.clone().unwrap_or_else(|| w.acts.clone());
         setup.observe.round_trip = vary.round_trip.unwrap_or(setup.observe.round_trip);
+        setup.faults = vary.faults.clone().unwrap_or(setup.faults);
+        setup.clocks = vary.clocks.clone().unwrap_or(setup.clocks);
         setup.workload.validate()?;
         Ok(setup)
+    }
+
+    /// Whether what breaks, what the clocks say and how time goes by fit the workload.
+    pub fn fits(&self, time: Time) -> Result<(), String> {
+        self.workload.time_fits(time)?;
+        self.faults.iter().try_for_each(PlannedFault::validate)?;
+        self.clocks.iter().try_for_each(|c| c.validate(self.workload.nodes.get()))?;
+        if self.faults.is_empty() {
+            return Ok(());
+        }
+        if time == Time::Skipped {
+            return Err("a fault goes on in real time: it cannot be skipped".to_owned());
+        }
+        if self.workload.rounds.get() > 1 || self.workload.crash_at_every_step {
+            return Err("a fault belongs to one round: rounds = 1".to_owned());
+        }
+        Ok(())
     }
 }

@@ -43,6 +43,16 @@ pub struct WorkloadPlan {
     /// The most a call costs; each draws its cost from 1 up to this.
     #[serde(default = "cost_one", skip_serializing_if = "costs_one")]
     pub cost: Cost,
+    /// Requests that a node works on at a time, as a server with so many workers does; all at once where
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<NonZeroU32>,
+    /// Every so many requests, one more comes for a route without a limiter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aside_every: Option<NonZeroU32>,
+    /// All variants are driven at the same time, under the same faults.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
     /// Begin the round where a clock-aligned window begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_edge: bool,
@@ -107,10 +117,12 @@ pub enum Shape {
     Sequence,
     Mixed,
     Obedient,
+    Open,
 }
 
 impl Shape {
-    pub const ALL: [Self; 5] = [Self::Burst, Self::Steady, Self::Sequence, Self::Mixed, Self::Obedient];
+    pub const ALL: [Self; 6] =
+        [Self::Burst, Self::Steady, Self::Sequence, Self::Mixed, Self::Obedient, Self::Open];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -119,6 +131,7 @@ impl Shape {
             Self::Sequence => "sequence",
             Self::Mixed => "mixed",
             Self::Obedient => "obedient",
+            Self::Open => "open",
         }
     }
 }
@@ -197,13 +210,13 @@ impl WorkloadPlan {
 
     /// Each shape has the fields it needs, and none that it would pass over in silence.
     fn shape_fits(&self) -> Result<(), String> {
-        use Shape::{Burst, Mixed, Obedient, Sequence, Steady};
+        use Shape::{Burst, Mixed, Obedient, Open, Sequence, Steady};
         let name = self.shape.name();
         let of = |field: &str, shapes: &[Shape]| {
             let names: Vec<_> = shapes.iter().map(|s| format!("\"{}\"", s.name())).collect();
             Err(format!("{field} belongs to shape {}, not to \"{name}\"", names.join(" and ")))
         };
-        let timed = [Steady, Mixed, Obedient];
+        let timed = [Steady, Mixed, Obedient, Open];
         match self.every {
             None if timed.contains(&self.shape) => {
                 return Err(format!("shape \"{name}\" needs every, such as \"50ms\""));
@@ -227,10 +240,13 @@ impl WorkloadPlan {
             return of("cost", &[Mixed]);
         }
         if self.shape == Sequence && self.keys.get() > 1 {
-            return of("keys", &[Burst, Steady, Mixed, Obedient]);
+            return of("keys", &[Burst, Steady, Mixed, Obedient, Open]);
         }
         if self.shape == Burst && self.at_edge {
-            return of("at_edge", &[Steady, Sequence, Mixed, Obedient]);
+            return of("at_edge", &[Steady, Sequence, Mixed, Obedient, Open]);
+        }
+        if self.shape != Open && (self.workers.is_some() || self.aside_every.is_some()) {
+            return of("workers and aside_every", &[Open]);
         }
         let beyond = |c: &PlannedCall| c.node.is_some_and(|n| u32::from(n) >= self.nodes.get());
         if let Some(call) = self.calls.iter().find(|c| beyond(c)) {
@@ -280,8 +296,11 @@ impl WorkloadPlan {
     }
 
     /// Whether calls may be open at the same time.
-    fn overlaps(&self) -> bool {
-        self.shape == Shape::Burst || (self.shape == Shape::Steady && self.in_flight.get() > 1)
+    pub fn overlaps(&self) -> bool {
+        match self.shape {
+            Shape::Burst | Shape::Open => true,
+            shape => shape == Shape::Steady && self.in_flight.get() > 1,
+        }
     }
 
     /// Time can be skipped only while no call is open, and nothing goes on beside the calls.
@@ -291,6 +310,9 @@ impl WorkloadPlan {
         }
         if self.shape == Shape::Burst {
             return Err("a burst has no waits that could be skipped".to_owned());
+        }
+        if self.shape == Shape::Open {
+            return Err("requests that come whether or not others are open come in real time".to_owned());
         }
         if self.overlaps() {
             return Err("time can be skipped between calls that follow each other: in_flight = 1".to_owned());
@@ -335,6 +357,16 @@ impl WorkloadPlan {
                 "{shape} calls: {requests} that cost 1 to {}, one every {every} on average",
                 self.cost.get()
             ),
+            Shape::Open => {
+                let workers = self.workers.map(|w| format!(", {w} workers on each")).unwrap_or_default();
+                let aside = self.aside_every.map(|n| format!(", every {n} one more without a limiter"));
+                format!(
+                    "{shape} loop of {requests} requests, one every {every}, to {} node{}{workers}{}",
+                    self.nodes,
+                    plural(self.nodes.get()),
+                    aside.unwrap_or_default(),
+                )
+            }
             Shape::Obedient => format!(
                 "{shape} clients that wait as they are told, or half of it; first refused {every} apart"
             ),

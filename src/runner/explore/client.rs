@@ -15,6 +15,7 @@ use crate::clients::{Access, Profile};
 use crate::model::ending::CallSeen;
 use crate::model::op::{Completion, NODE_DIED, Outcome};
 use crate::model::units::{Cost, NodeId};
+use crate::ports::route::Configured;
 use crate::ports::limiter::{Build, Limiter, Settings, Spec};
 use crate::ports::store::{Call, Store, as_call};
 use crate::wire::resp::{CommandDecoder, Limits};
@@ -221,7 +222,7 @@ impl Client {
 
 fn connect(recipe: &Recipe, sender: &UnboundedSender<Event>) -> Arc<dyn Store> {
     (recipe.profile.connect)(Access {
-        address: recipe.address,
+        route: Configured::at(recipe.address),
         connections: 1,
         hook: None,
         user: None,

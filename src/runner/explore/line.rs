@@ -96,6 +96,10 @@ impl Clock for HeldClock {
         us
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.now_ms.load(Ordering::Relaxed)).unwrap_or(0))
+    }
+
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
         let (wake, woken) = oneshot::channel();
         let _ = self.events.send(Event::Sleeping { span, wake });

@@ -1,0 +1,45 @@
+//! `kill`: the server dies at once, as in a crash, and comes back empty where the fault ends. Its
+//! connections end with it; who connects meanwhile is refused, or hears nothing where its address went too.
+
+use std::sync::Arc;
+
+use crate::model::scenario::PlannedFault;
+use crate::ports::BoxFuture;
+use crate::ports::backend::BackendError;
+use crate::ports::fault::{Fault, Ground, Injected, Lasting};
+
+pub struct Kill;
+
+impl Fault for Kill {
+    fn name(&self) -> &'static str {
+        "kill"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the server dies and comes back empty: connections end, new ones are refused"
+    }
+
+    fn lasting(&self) -> Lasting {
+        Lasting::Yes
+    }
+
+    fn check(&self, planned: &PlannedFault) -> Result<(), String> {
+        super::takes_none(planned)
+    }
+
+    fn inject<'a>(
+        &'a self,
+        planned: &'a PlannedFault,
+        ground: &'a Ground,
+    ) -> BoxFuture<'a, Result<Injected, BackendError>> {
+        Box::pin(async move {
+            let server = Arc::clone(ground.server(&planned.on)?);
+            server.kill().await?;
+            let struck = Some(Arc::clone(&server));
+            let undo = Box::new(move || -> BoxFuture<'static, _> {
+                Box::pin(async move { server.restart().await })
+            });
+            Ok(Injected { undo: Some(undo), struck, told: None })
+        })
+    }
+}

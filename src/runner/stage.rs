@@ -1,0 +1,74 @@
+//! What a group of cells is driven on: servers, the way to them, and what breaks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::faults::Faults;
+use super::plan::CellPlan;
+use super::record::Recorder;
+use super::way::Proxied;
+use crate::faults;
+use crate::model::scenario::{PlannedFault, Setup};
+use crate::ports::backend::BackendError;
+use crate::ports::fault::{Ground, Way};
+use crate::ports::route::{Configured, Route};
+use crate::ports::topology::Deployment;
+
+/// Servers and the way to them.
+pub struct Stage {
+    pub deployment: Arc<Deployment>,
+    pub route: Arc<dyn Route>,
+    configured: Option<Arc<Configured>>,
+    way: Option<Arc<dyn Way>>,
+}
+
+impl Stage {
+    /// With the lab on the clients' way where a fault of this setup needs it there.
+    pub fn of(deployment: Arc<Deployment>, setup: &Setup) -> Result<Self, BackendError> {
+        let needed = |planned: &PlannedFault| {
+            let fault = faults::find(&planned.fault).map_err(BackendError::Missing)?;
+            let server = deployment.named(&planned.on).map_err(BackendError::Missing)?;
+            Ok::<_, BackendError>(fault.needs_way(&**server))
+        };
+        let needs: Vec<bool> = setup.faults.iter().map(needed).collect::<Result<_, _>>()?;
+        let way: Option<Arc<dyn Way>> = if needs.contains(&true) {
+            Some(Arc::new(Proxied::before(deployment.primary.address())?))
+        } else {
+            None
+        };
+        let address = way.as_ref().map_or_else(|| deployment.primary.address(), |way| way.address());
+        let configured = Configured::at(address);
+        let route = Arc::clone(&configured) as Arc<dyn Route>;
+        Ok(Self { deployment, route, configured: Some(configured), way })
+    }
+
+    /// Where the lab itself looks at the store.
+    pub fn address(&self) -> SocketAddr {
+        self.deployment.primary.address()
+    }
+
+    /// What breaks while these cells are driven; nothing where nothing is planned.
+    pub fn faults(&self, setup: &Setup, lanes: Vec<Arc<Recorder>>) -> Option<Arc<Faults>> {
+        if setup.faults.is_empty() {
+            return None;
+        }
+        let ground = Ground {
+            deployment: Arc::clone(&self.deployment),
+            way: self.way.clone(),
+            configured: self.configured.clone(),
+        };
+        Some(Faults::new(ground, &setup.faults, lanes))
+    }
+}
+
+/// The cells that are driven at the same time, group by group, by their places in the plan.
+pub fn groups(cells: &[CellPlan], together: bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (place, cell) in cells.iter().enumerate() {
+        match groups.last_mut() {
+            Some(last) if together && cells[last[0]].variation == cell.variation => last.push(place),
+            _ => groups.push(vec![place]),
+        }
+    }
+    groups
+}

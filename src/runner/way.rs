@@ -1,0 +1,54 @@
+//! The clients' way to a server, where it leads through the lab.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::ports::backend::BackendError;
+use crate::ports::fault::Way;
+use crate::wire::proxy::{Action, Latency, Match, Options, Proxy, RuleHandle};
+
+pub struct Proxied {
+    proxy: Proxy,
+    /// What keeps everything back while it is there.
+    hole: Mutex<Option<RuleHandle>>,
+}
+
+impl Proxied {
+    pub fn before(server: SocketAddr) -> Result<Self, BackendError> {
+        let proxy = Proxy::start(Options::before(server)).map_err(failed)?;
+        Ok(Self { proxy, hole: Mutex::new(None) })
+    }
+}
+
+fn failed(error: std::io::Error) -> BackendError {
+    BackendError::Engine { what: "the lab's proxy".to_owned(), why: error.to_string() }
+}
+
+impl Way for Proxied {
+    fn address(&self) -> SocketAddr {
+        self.proxy.address()
+    }
+
+    /// By keeping commands back: TCP sends again what was lost, so it arrives when the hole closes. A proxy that
+    /// swallowed it would leave a connection on which each reply belongs to the command before.
+    fn black_hole(&self, on: bool) {
+        let rule = on.then(|| self.proxy.install(Match::any().then(Action::Hold)));
+        let before = std::mem::replace(&mut *self.hole.lock().unwrap_or_else(PoisonError::into_inner), rule);
+        if let Some(rule) = before {
+            rule.remove();
+        }
+    }
+
+    fn delay(&self, by: Option<Duration>) {
+        self.proxy.latency(by.map(|least| Latency { least, ..Latency::default() }));
+    }
+
+    fn refuse(&self, on: bool) -> Result<(), BackendError> {
+        self.proxy.refuse(on).map_err(failed)?;
+        if on {
+            self.proxy.cut_all().map_err(failed)?;
+        }
+        Ok(())
+    }
+}
