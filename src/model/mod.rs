@@ -9,6 +9,7 @@ pub mod history;
 pub mod linear;
 pub mod matrix;
 pub mod names;
+pub mod offset;
 pub mod op;
 pub mod order;
 pub mod random;

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod dial;
 pub mod format;
 pub mod limiter;
+pub mod link;
 pub mod store;
 pub mod topology;
 pub mod workload;

@@ -22,7 +22,7 @@ use crate::explorer::Trouble;
 use crate::model::history::{self, CellHeader, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
 use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
-use crate::model::scenario::Time;
+use crate::model::scenario::{Time, TopologyPlan};
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
@@ -215,7 +215,7 @@ impl Run<'_> {
         for (number, plan) in self.request.plans.iter().enumerate() {
             let kind = topologies::find(&plan.scenario.topology.kind).map_err(Halt::Broken)?;
             let name = format!("s{number}");
-            let deploying = kind.deploy(backend, &name, &plan.scenario.topology.config);
+            let deploying = kind.deploy(backend, &name, &plan.scenario.topology);
             let deployment = tokio::select! {
                 deployment = deploying => deployment?,
                 () = self.request.stop.told() => return Err(Halt::Interrupted),
@@ -240,8 +240,9 @@ impl Run<'_> {
             let first = std::process::id() as usize;
             let core = cores.get((first + number) % cores.len().max(1)).copied();
             let config = core.map(|c| ("server_cpulist".to_owned(), c.to_string())).into_iter().collect();
+            let topology = TopologyPlan { config, ..TopologyPlan::default() };
             let deployment = tokio::select! {
-                deployment = kind.deploy(backend, &name, &config) => deployment?,
+                deployment = kind.deploy(backend, &name, &topology) => deployment?,
                 () = self.request.stop.told() => return Err(Halt::Interrupted),
             };
             addresses.push((deployment.primary.address(), core));

@@ -168,7 +168,8 @@ fn known(named: &Named) -> Result<(), String> {
         checkers::find(check).map_err(|e| named.objection(check, e))?;
     }
     let kind = &written.topology.kind;
-    topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    let topology = topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    topology.check(&written.topology).map_err(|e| named.objection("[topology]", e))?;
     let mut seen = BTreeMap::new();
     for variant in &written.variants {
         let label = variant.limiter.to_string();

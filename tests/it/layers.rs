@@ -2,7 +2,7 @@
 //!
 //! A port may use the types of another port that its own trait speaks of: a limiter is built from
 //! a store and a clock, a workload calls limiters and says for which call the store sends, a topology
-//! asks a backend. These are all, and they form no circle. `main.rs` and `lib.rs` belong to no floor.
+//! asks a backend and gives out links. These are all, and they form no circle. `main.rs` and `lib.rs` belong to no floor.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,14 @@ use crate::imports::paths;
 
 const FAMILIES: [&str; 8] =
     ["limiters", "clients", "backends", "topologies", "workloads", "checkers", "explorer", "formats"];
-const BETWEEN_PORTS: [(&str, &str); 5] = [
+const BETWEEN_PORTS: [(&str, &str); 7] = [
     ("limiter", "clock"),
     ("limiter", "store"),
     ("workload", "limiter"),
     ("workload", "store"),
     ("topology", "backend"),
+    ("topology", "link"),
+    ("link", "backend"),
 ];
 
 fn floor(module: &str) -> Option<u8> {

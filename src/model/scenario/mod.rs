@@ -10,10 +10,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 mod act;
+mod topology;
 mod vary;
 mod workload;
 
 pub use act::{Act, PlannedAct};
+pub use topology::TopologyPlan;
 pub use vary::{Setup, Vary};
 pub use workload::{PlannedCall, Shape, WorkloadPlan};
 
@@ -62,26 +64,6 @@ pub struct Scenario {
     pub chart: Option<Chart>,
     #[serde(default, rename = "expect")]
     pub expectations: Vec<Expectation>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TopologyPlan {
-    #[serde(default = "single")]
-    pub kind: String,
-    /// Server configuration, as `redis.conf` names it.
-    #[serde(default)]
-    pub config: BTreeMap<String, String>,
-}
-
-impl Default for TopologyPlan {
-    fn default() -> Self {
-        Self { kind: single(), config: BTreeMap::new() }
-    }
-}
-
-fn single() -> String {
-    "single".to_owned()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
