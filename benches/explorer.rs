@@ -41,7 +41,9 @@ fn main() {
         let backend = backends::open("local", &BackendOptions::default(), journal, &mut |_| ()).await?;
         let core = cores::usable().first().copied();
         let config = core.map(|c| ("server_cpulist".to_owned(), c.to_string())).into_iter().collect();
-        let server = backend.start(ServerSpec { name: "explorer".to_owned(), config }).await?;
+        let server = backend
+            .start(ServerSpec { name: "explorer".to_owned(), config, ..ServerSpec::default() })
+            .await?;
         let address = server.address();
         // A search has a runtime of its own.
         let kept = std::thread::spawn(move || {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ports::backend::{BackendError, ServerSpec};
+use crate::ports::backend::{BackendError, ServerProgram, ServerSpec};
 
 /// Decided by the backend: the journal, clean-up and readiness rest on them.
 const RESERVED: &[&str] =
@@ -16,6 +16,10 @@ const DEFAULTS: &[(&str, &str)] = &[("save", ""), ("appendonly", "no")];
 pub fn of(spec: &ServerSpec, fixed: &[(&str, &str)]) -> Result<Vec<String>, BackendError> {
     check_name("server", &spec.name)
         .map_err(|why| BackendError::StartFailed { server: spec.name.clone(), why })?;
+    if spec.clock.is_some() || spec.program != ServerProgram::Server {
+        let why = "this backend starts neither sentinels nor servers with a clock of their own yet";
+        return Err(BackendError::Unsupported(why.to_owned()));
+    }
     if let Some(name) = spec.config.keys().find(|k| RESERVED.contains(&k.to_lowercase().as_str())) {
         let why = format!("its configuration sets '{name}', which the backend decides; remove it");
         return Err(BackendError::StartFailed { server: spec.name.clone(), why });
@@ -52,7 +56,7 @@ mod tests {
 
     fn spec(config: &[(&str, &str)]) -> ServerSpec {
         let config = config.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        ServerSpec { name: "primary".to_owned(), config }
+        ServerSpec { name: "primary".to_owned(), config, ..ServerSpec::default() }
     }
 
     #[test]

@@ -238,6 +238,19 @@ impl Server for ChildServer {
         Box::pin(self.reboot())
     }
 
+    fn can_isolate(&self) -> bool {
+        false
+    }
+
+    fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        let why = "a server on the loopback address cannot be taken off the network; use --backend docker";
+        Box::pin(std::future::ready(Err(BackendError::Unsupported(why.to_owned()))))
+    }
+
+    fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// By SIGKILL: there is nothing to save, and a primary that is asked nicely waits up to ten
     /// seconds for its replicas.
     fn stop(&self) -> BoxFuture<'_, Result<(), BackendError>> {

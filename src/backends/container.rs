@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error;
-use bollard::models::ContainerInspectResponse;
+use bollard::models::{ContainerInspectResponse, NetworkConnectRequest, NetworkDisconnectRequest};
 use bollard::query_parameters::{KillContainerOptionsBuilder, LogsOptionsBuilder};
 use futures_util::StreamExt;
 use testcontainers::{ContainerAsync, GenericImage};
@@ -121,8 +121,8 @@ impl Container {
                 format!("its container ended with exit code {code}{}", last_words(&self.log_tail().await));
             return Err(BackendError::StartFailed { server: self.name.clone(), why });
         }
-        Ok(match self.shared.path {
-            Path::BridgeIp => create::bridge_address(&about, &self.shared.network),
+        Ok(match self.shared.network.path {
+            Path::BridgeIp => create::bridge_address(&about, &self.shared.network.name),
             Path::PublishedPort => self.published_address(&about).await,
         })
     }
@@ -223,6 +223,35 @@ impl Server for Container {
             let started = self.shared.engine.docker.start_container(&self.container, None).await;
             started.map_err(|e| self.refused("restarting", &e))?;
             self.wait_until_ready().await
+        })
+    }
+
+    fn can_isolate(&self) -> bool {
+        self.shared.network.path == Path::BridgeIp
+    }
+
+    fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async {
+            if !self.can_isolate() {
+                let why = "clients reach the server through a published port, where a network that is gone \
+                           closes their connections instead of leaving them silent";
+                return Err(BackendError::Unsupported(why.to_owned()));
+            }
+            let request = NetworkDisconnectRequest { container: self.container.clone(), force: Some(true) };
+            let network = &self.shared.network.name;
+            let outcome = self.shared.engine.docker.disconnect_network(network, request).await;
+            outcome.map_err(|e| self.refused("isolating", &e))
+        })
+    }
+
+    fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(async {
+            let endpoint = create::endpoint(self.address().ip());
+            let request =
+                NetworkConnectRequest { container: self.container.clone(), endpoint_config: Some(endpoint) };
+            let network = &self.shared.network.name;
+            let outcome = self.shared.engine.docker.connect_network(network, request).await;
+            self.unless("rejoining", "already exists in network", outcome)
         })
     }
 

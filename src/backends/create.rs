@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use bollard::models::ContainerInspectResponse;
+use bollard::models::{ContainerInspectResponse, EndpointIpamConfig, EndpointSettings};
 use testcontainers::core::IntoContainerPort;
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt};
@@ -22,7 +22,7 @@ pub async fn make(
     settings: Vec<String>,
 ) -> Result<ContainerAsync<GenericImage>, testcontainers::TestcontainersError> {
     let (algorithm, id) = shared.image.id.split_once(':').unwrap_or(("sha256", &shared.image.id));
-    let publish = shared.path == Path::PublishedPort;
+    let publish = shared.network.path == Path::PublishedPort;
     let mut image = GenericImage::new(algorithm, id);
     if publish {
         image = image.with_exposed_port(PORT.tcp());
@@ -32,7 +32,7 @@ pub async fn make(
         .with_cmd(command)
         .with_container_name(name)
         .with_label(RUN_LABEL, shared.journal.run())
-        .with_network(&shared.network)
+        .with_network(&shared.network.name)
         .with_host_config_modifier(move |host| host.publish_all_ports = Some(publish))
         .start()
         .await
@@ -48,4 +48,10 @@ pub fn published_port(about: &ContainerInspectResponse) -> Option<u16> {
     let ports = about.network_settings.as_ref()?.ports.as_ref()?;
     let bindings = ports.get(&format!("{PORT}/tcp"))?.as_ref()?;
     bindings.first()?.host_port.as_ref()?.parse().ok()
+}
+
+/// The place of a container on the run's network.
+pub fn endpoint(ip: IpAddr) -> EndpointSettings {
+    let ipam = EndpointIpamConfig { ipv4_address: Some(ip.to_string()), ..Default::default() };
+    EndpointSettings { ipam_config: Some(ipam), ..Default::default() }
 }

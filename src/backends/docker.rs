@@ -1,5 +1,6 @@
 //! Servers in containers: testcontainers makes them, bollard breaks and mends them.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::engine::Engine;
 use super::gate::{self, Gate};
 use super::image::Image;
 use super::journal::{Journal, Made};
-use super::network;
+use super::network::{self, Network, Path};
 use super::shut_down;
 use crate::model::report::Honesty;
 use crate::ports::BoxFuture;
@@ -26,8 +27,7 @@ type Servers = Arc<Mutex<Vec<Arc<Container>>>>;
 pub struct Shared {
     pub engine: Engine,
     pub image: Image,
-    pub network: String,
-    pub path: network::Path,
+    pub network: Network,
     pub start_timeout: Duration,
     pub gate: Gate,
     pub journal: Arc<Journal>,
@@ -45,11 +45,11 @@ impl Docker {
     ) -> Result<Self, BackendError> {
         let name = format!("rl-lab-{}", journal.run());
         journal.note(&Made::Network { name: name.clone(), docker_host: engine.host.clone() })?;
-        let path = network::create(&engine, journal.run(), &name)
+        let network = network::create(&engine, journal.run(), &name)
             .await
             .map_err(|why| BackendError::Engine { what: format!("creating network {name}"), why })?;
         let gate = Gate::new();
-        let shared = Shared { engine, image, network: name, path, start_timeout, gate, journal, because };
+        let shared = Shared { engine, image, network, start_timeout, gate, journal, because };
         Ok(Self { shared: Arc::new(shared), servers: Servers::default() })
     }
 }
@@ -81,15 +81,26 @@ impl Backend for Docker {
             // Removing one takes the engine 0.1 s, so all at once. Whatever fails here is tried
             // again, and reported, by the sweep.
             let _ = futures_util::future::join_all(servers.iter().map(|server| server.stop())).await;
-            let _ = self.shared.engine.docker.remove_network(&self.shared.network).await;
+            let _ = self.shared.engine.docker.remove_network(&self.shared.network.name).await;
             shut_down(&self.shared.journal).await
         })
+    }
+
+    fn meeting_point(&self) -> Result<IpAddr, BackendError> {
+        match self.shared.network.path {
+            Path::BridgeIp => Ok(self.shared.network.gateway().into()),
+            Path::PublishedPort => Err(BackendError::Unsupported(
+                "the containers live on another machine, from where nothing of the lab can be reached; \
+                 use --backend local"
+                    .to_owned(),
+            )),
+        }
     }
 
     fn describe(&self, honesty: &mut Honesty) {
         honesty.backend = self.name().to_owned();
         honesty.chosen_because = format!("{}; image {}", self.shared.because, self.shared.image.because);
-        honesty.network_path = Some(self.shared.path.name().to_owned());
+        honesty.network_path = Some(self.shared.network.path.name().to_owned());
         honesty.engine = Some(self.shared.engine.version.clone());
         honesty.api = Some(self.shared.engine.api.clone());
         honesty.image = Some(self.shared.image.name.clone());

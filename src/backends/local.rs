@@ -1,5 +1,6 @@
 //! Servers as child processes of the lab: no engine, the same faults.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,6 +93,10 @@ impl Backend for Local {
             let _ = std::fs::remove_dir(&self.shared.folder);
             shut_down(&self.shared.journal).await
         })
+    }
+
+    fn meeting_point(&self) -> Result<IpAddr, BackendError> {
+        Ok(Ipv4Addr::LOCALHOST.into())
     }
 
     fn describe(&self, honesty: &mut Honesty) {

@@ -26,6 +26,21 @@ impl Path {
     }
 }
 
+/// A run's network, once it is there.
+#[derive(Debug, Clone)]
+pub struct Network {
+    pub name: String,
+    base: Ipv4Addr,
+    pub path: Path,
+}
+
+impl Network {
+    /// The engine's end of it.
+    pub fn gateway(&self) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.base) + 1)
+    }
+}
+
 /// How many subnets to try. Others may use the range too, but hardly a run of 64.
 const TRIES: u32 = 64;
 
@@ -47,12 +62,12 @@ fn first_subnet(run: &str) -> u32 {
 /// Creates the network and finds out how its containers are reached.
 ///
 /// With a subnet of its own: the engine's default pool is used up at 31 networks.
-pub async fn create(engine: &Engine, run: &str, name: &str) -> Result<Path, String> {
+pub async fn create(engine: &Engine, run: &str, name: &str) -> Result<Network, String> {
     let mut refusal = String::new();
     for n in (0..TRIES).map(|i| first_subnet(run) + i) {
         let (base, gateway) = subnet(n);
         match engine.docker.create_network(request(run, name, base, gateway)).await {
-            Ok(_) => return Ok(path_to(gateway)),
+            Ok(_) => return Ok(Network { name: name.to_owned(), base, path: path_to(gateway) }),
             Err(error) => refusal = explain(&error),
         }
         if !refusal.contains("overlap") {

@@ -4,9 +4,12 @@
 //! apart.
 
 mod bound;
+pub mod bounded_latency;
 mod common;
 pub mod cost;
+pub mod declared_outage_policy;
 pub mod denial_changes_nothing;
+pub mod effects_once;
 pub mod every_key_expires;
 mod groups;
 pub mod keys_declared;
@@ -38,6 +41,9 @@ pub static ALL: &[&dyn Checker] = &[
     &retry_after_honest::RetryAfterHonest,
     &matches_model::MatchesModel,
     &cost::CostChecker,
+    &bounded_latency::BoundedLatency,
+    &declared_outage_policy::DeclaredOutagePolicy,
+    &effects_once::EffectsOnce,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

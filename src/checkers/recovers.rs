@@ -7,6 +7,11 @@
 //! open itself: whatever had been used before was back. A key that was never touched before is
 //! silent as well.
 //!
+//! Where the scenario breaks things and says within which time callers need the store again
+//! (`[outage] recovers_within`), another recovery is meant: so long after the last fault was over, calls are
+//! decided by the store. It fails if none of them was, and is unknown if some were not, of those that were
+//! made while the machine did not stand still.
+//!
 //! It cannot see who is blocked while others keep calling; `steady-client-served` looks there. A call
 //! without an answer may be applied at any later time and ends all silence. A pass needs a call that
 //! was admitted after such a silence on a key that had seen a refusal. O(n).
@@ -15,7 +20,9 @@ use super::common::{self, Part, Parts};
 use crate::model::contract::Bound;
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Op, Outcome};
+use crate::model::phases;
 use crate::model::room::recovers_within_ns;
+use crate::model::scenario::OutageNeeds;
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
@@ -32,6 +39,9 @@ impl Checker for Recovers {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        if let Some(needs) = cell.header.outage {
+            return after_faults(cell, needs);
+        }
         let contract = &cell.header.contract;
         if contract.bound == Bound::None {
             return Finding::unknown("the limiter promises no bound, so nothing says when it must let go");
@@ -55,6 +65,60 @@ impl Checker for Recovers {
             "{released} calls on keys that had seen refusals were admitted after a silence"
         ))
     }
+}
+
+/// Whether the store decides again after everything that broke was mended.
+fn after_faults(cell: &Cell, needs: OutageNeeds) -> Finding {
+    let (mut by_store, mut without) = (0_u64, 0_u64);
+    for round in &cell.rounds {
+        let Some(over) = round.faults.iter().filter_map(|f| f.over).max() else { continue };
+        let from = over.0.saturating_add(needs.recovers_within.nanos());
+        let still = |op: &Op| {
+            let end = round.answered_at(op.id).unwrap_or(op.complete);
+            round.stalls.iter().any(|(from, to)| *from <= end && *to >= op.invoke)
+        };
+        let mut example = None;
+        let before = by_store;
+        for op in round.ops.iter().filter(|op| op.invoke.0 >= from && !still(op)) {
+            match phases::decider(op) {
+                phases::Decider::Store => by_store += 1,
+                _ => {
+                    without += 1;
+                    example.get_or_insert(op);
+                }
+            }
+        }
+        if let Some(op) = example
+            && before == by_store
+        {
+            return Finding::fail(format!(
+                "{without} calls that were made {} or more after the last fault was over all had to do without the \
+                 store, {} for one",
+                needs.recovers_within,
+                common::op_in_words(round, op)
+            ));
+        }
+    }
+    if let Some(cut) = common::cut_short(cell) {
+        return cut;
+    }
+    if by_store == 0 {
+        return Finding::unknown(format!(
+            "no call was made {} or more after a fault was over, so nothing was tried",
+            needs.recovers_within
+        ));
+    }
+    if without > 0 {
+        return Finding::unknown(format!(
+            "{without} of {} calls that were made {} or more after the last fault had to do without the store",
+            by_store + without,
+            needs.recovers_within
+        ));
+    }
+    Finding::pass(format!(
+        "all {by_store} calls that were made {} or more after the last fault were decided by the store",
+        needs.recovers_within
+    ))
 }
 
 /// How many calls on keys that had seen refusals were admitted after a silence, or the witness of one

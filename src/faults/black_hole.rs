@@ -31,16 +31,25 @@ impl Fault for BlackHole {
         super::takes_none(planned)
     }
 
-    fn needs_way(&self, _server: &dyn Server) -> bool {
-        true
+    fn needs_way(&self, server: &dyn Server) -> bool {
+        !server.can_isolate()
     }
 
     fn inject<'a>(
         &'a self,
-        _planned: &'a PlannedFault,
+        planned: &'a PlannedFault,
         ground: &'a Ground,
     ) -> BoxFuture<'a, Result<Injected, BackendError>> {
         Box::pin(async move {
+            let server = Arc::clone(ground.server(&planned.on)?);
+            if server.can_isolate() {
+                server.isolate().await?;
+                let struck = Some(Arc::clone(&server));
+                let undo = Box::new(move || -> BoxFuture<'static, _> {
+                    Box::pin(async move { server.rejoin().await })
+                });
+                return Ok(Injected { undo: Some(undo), struck, told: None });
+            }
             let way = Arc::clone(ground.way()?);
             way.black_hole(true);
             let undo = Box::new(move || -> BoxFuture<'static, _> {

@@ -8,14 +8,21 @@ pub mod black_hole;
 pub mod cut;
 pub mod freeze;
 pub mod kill;
+pub mod lost_reply;
 pub mod slow;
 
 use crate::model::names;
 use crate::model::scenario::PlannedFault;
 use crate::ports::fault::{Fault, Lasting};
 
-pub static ALL: &[&dyn Fault] =
-    &[&freeze::Freeze, &kill::Kill, &black_hole::BlackHole, &slow::Slow, &cut::Cut];
+pub static ALL: &[&dyn Fault] = &[
+    &freeze::Freeze,
+    &kill::Kill,
+    &black_hole::BlackHole,
+    &slow::Slow,
+    &cut::Cut,
+    &lost_reply::LostReply,
+];
 
 pub fn find(name: &str) -> Result<&'static dyn Fault, String> {
     let found = ALL.iter().find(|f| f.name() == name).copied();

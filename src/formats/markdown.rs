@@ -89,21 +89,24 @@ fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {
     }
     let labels = words::labels(cells);
     blocks.push(table(scenario, cells, &labels));
-    let crashes = words::crashes(cells, &labels);
-    if !crashes.is_empty() {
-        let rule = words::CRASH_HEADS.map(|_| "---");
-        let mut rows = vec![row(words::CRASH_HEADS.iter()), row(rule.iter())];
-        rows.extend(crashes.iter().map(|[limiter, rest @ ..]| {
-            row([code(limiter)].into_iter().chain(rest.iter().map(|t| prose(t))))
-        }));
-        blocks.push(rows.join("\n"));
-    }
+    blocks.extend(further(words::CRASH_HEADS, &words::crashes(cells, &labels)));
+    blocks.extend(further(words::PHASE_HEADS, &words::phases(cells, &labels)));
     for kind in Kind::ALL {
         let entries = findings::of_kind(kind, cells, &labels);
         blocks.extend(titled(kind.title(), entries.iter().map(item).collect()));
     }
     blocks.extend(titled("Calls without a decision", trouble(cells, &labels)));
     blocks
+}
+
+/// A table of its own whose rows begin with a limiter; nothing at all if it is empty.
+fn further<const N: usize>(heads: [&str; N], of: &[[String; N]]) -> Option<String> {
+    let mut rows = vec![row(heads.iter()), row(heads.map(|_| "---").iter())];
+    rows.extend(of.iter().filter_map(|told| {
+        let (limiter, rest) = told.split_first()?;
+        Some(row([code(limiter)].into_iter().chain(rest.iter().map(|t| prose(t)))))
+    }));
+    (!of.is_empty()).then(|| rows.join("\n"))
 }
 
 /// A list below its title; nothing at all if it is empty.

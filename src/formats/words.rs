@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::contract::Scope;
 use crate::model::figures::Figure;
+use crate::model::phases::Phase;
 use crate::model::report::{CellReport, CheckReport, Honesty, Report, RoundCounts, ScenarioSummary};
 use crate::model::verdict::Verdict;
 
@@ -73,6 +74,50 @@ pub fn crashes(cells: &[&CellReport], labels: &[String]) -> Vec<[String; 5]> {
         let windows: Vec<String> = crash.windows.iter().map(|(o, a)| format!("{a}/{o}")).collect();
         let released = if crash.released { "yes" } else { "never" };
         Some([label.clone(), crash.died.clone(), crash.left.clone(), windows.join(" "), released.to_owned()])
+    };
+    rounds.filter_map(row).collect()
+}
+
+/// The heads of the table of phases.
+pub const PHASE_HEADS: [&str; 6] = [
+    "limiter",
+    "before: p50, max in ms",
+    "broken: p50, max in ms",
+    "by store, policy, nobody",
+    "after: p50, max in ms",
+    "by store, policy, nobody",
+];
+
+/// A row for each round in which something broke: how long callers waited before, during and after, and who
+/// decided. Of several phases of a kind the one whose slowest call took longest.
+pub fn phases(cells: &[&CellReport], labels: &[String]) -> Vec<[String; 6]> {
+    let rounds = cells.iter().zip(labels).flat_map(|(c, l)| c.rounds.iter().map(move |r| (l, r)));
+    let row = |(label, round): (&String, &RoundCounts)| {
+        let of = |kind: &dyn Fn(&str) -> bool| -> Vec<&Phase> {
+            round.phases.iter().filter(|p| kind(&p.name)).collect()
+        };
+        let before = of(&|name| name == "before");
+        let after = of(&|name| name == "after");
+        let broken = of(&|name| name != "before" && name != "after");
+        if broken.is_empty() {
+            return None;
+        }
+        let waits = |phases: &[&Phase]| {
+            let longest = phases.iter().max_by(|a, b| a.max_ms.unwrap_or(0.0).total_cmp(&b.max_ms.unwrap_or(0.0)));
+            match longest.and_then(|p| Some((p.p50_ms?, p.max_ms?))) {
+                Some((p50, max)) => {
+                    format!("{}, {}", figure_text(Figure::P50Ms, p50), figure_text(Figure::MaxMs, max))
+                }
+                None => "–".to_owned(),
+            }
+        };
+        let who = |phases: &[&Phase]| {
+            let sum = |of: fn(&Phase) -> u64| phases.iter().map(|p| of(p)).sum::<u64>();
+            format!("{}, {}, {}", sum(|p| p.by_store), sum(|p| p.by_policy), sum(|p| p.undecided))
+        };
+        let cells = [waits(&before), waits(&broken), who(&broken), waits(&after), who(&after)];
+        let [a, b, c, d, e] = cells;
+        Some([label.clone(), a, b, c, d, e])
     };
     rounds.filter_map(row).collect()
 }

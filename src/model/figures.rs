@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::history::{Cell, Probe, Round};
 use super::op::{Op, Outcome};
+use super::phases::{self, Decider, decider};
 use super::units::Window;
 
 /// What can be measured. The name carries the unit.
@@ -27,6 +28,11 @@ pub enum Figure {
     FirstRefused,
     MostInWindow,
     Undecided,
+    ByPolicy,
+    BackAfterMs,
+    AppliedUnanswered,
+    AppliedTwice,
+    AsideMaxMs,
     States,
     Schedules,
 }
@@ -43,6 +49,8 @@ pub enum Chart {
     Admitted,
     /// The first of the scenario's figures.
     Figure,
+    /// How long callers waited and who decided, over the time of the round, with what was broken.
+    Timeline,
 }
 
 impl Chart {
@@ -53,7 +61,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -66,6 +74,11 @@ impl Figure {
         Self::FirstRefused,
         Self::MostInWindow,
         Self::Undecided,
+        Self::ByPolicy,
+        Self::BackAfterMs,
+        Self::AppliedUnanswered,
+        Self::AppliedTwice,
+        Self::AsideMaxMs,
         Self::States,
         Self::Schedules,
     ];
@@ -85,6 +98,11 @@ impl Figure {
             Self::FirstRefused => "first-refused",
             Self::MostInWindow => "most-in-window",
             Self::Undecided => "undecided",
+            Self::ByPolicy => "by-policy",
+            Self::BackAfterMs => "back-after-ms",
+            Self::AppliedUnanswered => "applied-unanswered",
+            Self::AppliedTwice => "applied-twice",
+            Self::AsideMaxMs => "aside-max-ms",
             Self::States => "states",
             Self::Schedules => "schedules",
         }
@@ -105,6 +123,11 @@ impl Figure {
             Self::FirstRefused => "first refused call",
             Self::MostInWindow => "most admitted in one window",
             Self::Undecided => "calls without a decision",
+            Self::ByPolicy => "decided by the policy",
+            Self::BackAfterMs => "store again after ms",
+            Self::AppliedUnanswered => "unanswered, yet applied",
+            Self::AppliedTwice => "applied twice or more",
+            Self::AsideMaxMs => "max without limiter in ms",
             Self::States => "states",
             Self::Schedules => "schedules",
         }
@@ -127,6 +150,13 @@ impl Figure {
             Self::FirstRefused => "which call of a round, from 1, was the first to be refused",
             Self::MostInWindow => "the most that one identity got in any span of one window's length",
             Self::Undecided => "calls that failed, or whose outcome nobody knows",
+            Self::ByPolicy => "calls that the policy decided because the store did not",
+            Self::BackAfterMs => "from the end of the last fault to the first answer of the store to a later call",
+            Self::AppliedUnanswered => {
+                "counters that hold a call which the store never answered, where each call has a key of its own"
+            }
+            Self::AppliedTwice => "counters that hold their only call twice or more",
+            Self::AsideMaxMs => "how long the slowest request waited on the route that has no limiter",
             Self::States => "different states that a search saw, clients renamed (explore)",
             Self::Schedules => "schedules that a search ran to their end (explore)",
         }
@@ -139,7 +169,7 @@ impl Figure {
 
     /// Whether it is a time: of a machine and a moment.
     pub fn is_time(self) -> bool {
-        matches!(self, Self::P50Ms | Self::P99Ms | Self::MaxMs)
+        matches!(self, Self::P50Ms | Self::P99Ms | Self::MaxMs | Self::BackAfterMs | Self::AsideMaxMs)
     }
 }
 
@@ -180,9 +210,39 @@ pub fn measure(cell: &Cell) -> Figures {
     set(Figure::DeniedPercent, share(denied * 100, admitted + denied, 2));
     set(Figure::FirstRefused, cell.rounds.iter().filter_map(first_refused).min().map(|n| n as f64));
     set(Figure::Undecided, Some((sum(Outcome::Failed) + sum(Outcome::Unknown)) as f64));
+    let broke = whole.iter().any(|r| !r.faults.is_empty());
+    let by_policy = |r: &&Round| r.ops.iter().filter(|o| decider(o) == Decider::Policy).count();
+    set(Figure::ByPolicy, broke.then(|| whole.iter().map(by_policy).sum::<usize>() as f64));
+    set(Figure::BackAfterMs, phases::back_after_ms(cell));
+    let (unanswered, twice) = applied(&whole).unzip();
+    set(Figure::AppliedUnanswered, unanswered.map(|n| n as f64));
+    set(Figure::AppliedTwice, twice.map(|n| n as f64));
+    let asides = whole.iter().flat_map(|r| &r.asides).map(|(from, to)| to.0.saturating_sub(from.0));
+    set(Figure::AsideMaxMs, asides.max().map(|ns| rounded(ns as f64 / 1e6, 3)));
     let most = window_of(cell).and_then(|w| cell.rounds.iter().map(|r| most_in_window(r, w)).max());
     set(Figure::MostInWindow, most.map(|n| n as f64));
     figures
+}
+
+/// What became in the store of calls that have a key, and so a counter, of their own: those that it never
+/// answered and applied all the same, and those that it applied more than once. `None` if nobody can tell.
+fn applied(whole: &[&Round]) -> Option<(u64, u64)> {
+    let (mut unanswered, mut twice, mut told) = (0, 0, false);
+    for round in whole.iter().filter(|r| r.probes_complete && !r.faults.is_empty()) {
+        if round.keys.len() != round.ops.len() {
+            return None;
+        }
+        let held: BTreeMap<&str, u64> =
+            round.probes.iter().filter_map(|p| Some((p.key.as_str(), p.counted()?))).collect();
+        told |= !held.is_empty();
+        for op in &round.ops {
+            let cost = u64::from(op.cost.get());
+            let held = held.get(round.keys[op.key.0 as usize].as_str()).copied().unwrap_or(0);
+            unanswered += u64::from(held > 0 && decider(op) != Decider::Store);
+            twice += u64::from(held > cost);
+        }
+    }
+    told.then_some((unanswered, twice))
 }
 
 /// The sum over the round's keys, for each identity that made calls. `None` if nothing was looked at.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::contract::Contract;
 use super::figures::{Chart, Figure, Figures};
 use super::matrix::Matrix;
+use super::phases::{Phase, Slice};
 use super::schedule::{Budget, Schedule};
 use super::units::{Limit, Seed};
 use super::verdict::{Standing, Verdict};
@@ -206,7 +207,7 @@ pub struct CrashReport {
 }
 
 /// Ops of one round by outcome. `offered` is the sum of the other four.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundCounts {
     pub offered: u64,
     pub admitted: u64,
@@ -216,6 +217,12 @@ pub struct RoundCounts {
     /// What became of the store and of others after the node of the first call died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash: Option<CrashReport>,
+    /// Before, during and after what broke.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    /// The same in short stretches, for a picture.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
     /// What a preset had used before the round.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preset: u64,

@@ -174,60 +174,6 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// A span with a sign, in whole milliseconds: `+300ms`, `-2s`, `0s`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shift(i64);
-
-impl Shift {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-    pub fn is_none(&self) -> bool {
-        self.0 == 0
-    }
-
-    pub fn millis(self) -> i64 {
-        self.0
-    }
-
-    pub fn micros(self) -> i64 {
-        // 366 days are 3.2e13 µs: far inside i64.
-        self.0 * 1000
-    }
-}
-
-impl fmt::Display for Shift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0 < 0 { "-" } else { "+" })?;
-        write_span(f, self.0.unsigned_abs())
-    }
-}
-
-impl FromStr for Shift {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let text = text.trim();
-        let (sign, rest) = match text.strip_prefix('-') {
-            Some(rest) => (-1, rest),
-            None => (1, text.strip_prefix('+').unwrap_or(text)),
-        };
-        let span = Span::from_millis(parse_millis(rest, "a shift")?)?;
-        Ok(Self(sign * i64::try_from(span.millis()).unwrap_or(i64::MAX)))
-    }
-}
-
-impl Serialize for Shift {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Shift {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 /// A short span in whole microseconds, such as `0.3ms` or `300us`; at most a minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Micros(u64);

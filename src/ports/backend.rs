@@ -1,11 +1,12 @@
 //! The backend port: real servers, wherever they run.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::BoxFuture;
+use crate::model::offset::Offset;
 use crate::model::report::Honesty;
 
 /// A server to start.
@@ -15,6 +16,19 @@ pub struct ServerSpec {
     pub name: String,
     /// Configuration as `redis.conf` names it.
     pub config: BTreeMap<String, String>,
+    pub program: ServerProgram,
+    /// How far its clock is ahead of the machine's, for as long as it lives. `Unsupported` where that
+    /// cannot be had, or the server's TIME does not show it.
+    pub clock: Option<Offset>,
+}
+
+/// What a server is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServerProgram {
+    #[default]
+    Server,
+    /// Watches nothing until it is told to by SENTINEL MONITOR. It remembers that across a restart.
+    Sentinel,
 }
 
 /// Where a run's servers come from. One per run; everything it makes carries the run's id and is
@@ -28,6 +42,10 @@ pub trait Backend: Send + Sync {
     /// Ends everything this backend started. Safe to call twice.
     fn shutdown(&self) -> BoxFuture<'_, Result<(), BackendError>>;
 
+    /// Where something of the lab's own can listen so that servers and clients both reach it there.
+    /// `Unsupported` where there is no such address.
+    fn meeting_point(&self) -> Result<IpAddr, BackendError>;
+
     /// Fills in what the backend knows about the ground the figures stand on.
     fn describe(&self, honesty: &mut Honesty);
 }
@@ -36,7 +54,8 @@ pub trait Backend: Send + Sync {
 pub trait Server: Send + Sync {
     fn name(&self) -> &str;
 
-    /// Where clients reach it. May change with a restart: ask again after one.
+    /// Where clients reach it, and other servers do. Stays the same across `restart` and `rejoin`, but
+    /// through published ports: there ask again after one.
     fn address(&self) -> SocketAddr;
 
     /// Freezes it: its sockets stay open and acknowledged, nothing answers.
@@ -48,6 +67,16 @@ pub trait Server: Send + Sync {
 
     /// Starts it again after `kill`, with the same configuration; returns when it answers PING.
     fn restart(&self) -> BoxFuture<'_, Result<(), BackendError>>;
+
+    /// Whether [`Self::isolate`] is possible here.
+    fn can_isolate(&self) -> bool;
+
+    /// Takes it off the network: packets to and from it vanish, and nobody is told. Its own process
+    /// goes on.
+    fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>>;
+
+    /// Undoes `isolate`, with the same address. Safe to call when there is nothing to undo.
+    fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>>;
 
     /// Ends it in good order and removes what it left. Safe to call twice.
     fn stop(&self) -> BoxFuture<'_, Result<(), BackendError>>;
@@ -63,6 +92,9 @@ pub enum BackendError {
     StartTimeout { server: String, after: std::time::Duration, last: String, log: String },
     #[error("server '{server}' did not start: {why}")]
     StartFailed { server: String, why: String },
+    /// What this ground cannot do; the message says why.
+    #[error("{0}")]
+    Unsupported(String),
     #[error("{what}: {why}")]
     Engine { what: String, why: String },
     /// Exit code 5.

@@ -95,6 +95,8 @@ pub trait Way: Send + Sync {
     fn black_hole(&self, on: bool);
     /// Makes the way longer by this much.
     fn delay(&self, by: Option<Duration>);
+    /// Lets every command reach the server, and cuts its connection before the caller hears the reply.
+    fn lose_replies(&self, on: bool);
     /// Cuts all connections and refuses new ones.
     fn refuse(&self, on: bool) -> Result<(), BackendError>;
 }

@@ -8,6 +8,7 @@ pub mod dial;
 pub mod fault;
 pub mod format;
 pub mod limiter;
+pub mod link;
 pub mod policy;
 pub mod route;
 pub mod store;

@@ -127,7 +127,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             aging: aging.clone(),
         };
         if let Some(faults) = &drive.faults {
-            faults.begin(|| drive.recorder.now()).await;
+            faults.begin().await;
         }
         let watched = drive.faults.is_some().then(|| tokio::spawn(heartbeat(Arc::clone(drive.recorder))));
         let (began, cpu_before) = (drive.recorder.now(), thread_cpu());

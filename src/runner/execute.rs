@@ -24,7 +24,7 @@ use crate::explorer::Trouble;
 use crate::model::history::{self, CellHeader, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
 use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
-use crate::model::scenario::{Setup, Time};
+use crate::model::scenario::{Setup, Time, TopologyPlan};
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
@@ -215,9 +215,7 @@ impl Run<'_> {
 
     async fn scenarios(&mut self, backend: &dyn Backend) -> Result<(), Halt> {
         for (number, plan) in self.request.plans.iter().enumerate() {
-            let mut deployed = 0;
-            let deployment = self.deploy(backend, plan, number, deployed).await?;
-            self.scenario(backend, number, plan, deployment, &mut deployed).await?;
+            self.scenario(backend, number, plan).await?;
         }
         Ok(())
     }
@@ -226,16 +224,21 @@ impl Run<'_> {
     async fn deploy(
         &self,
         backend: &dyn Backend,
-        plan: &Plan,
+        topology: &TopologyPlan,
         number: usize,
         again: usize,
-    ) -> Result<Arc<Deployment>, Halt> {
-        let kind = topologies::find(&plan.scenario.topology.kind).map_err(Halt::Broken)?;
+    ) -> Result<Deployed, Halt> {
+        let kind = topologies::find(&topology.kind).map_err(Halt::Broken)?;
         let name = if again == 0 { format!("s{number}") } else { format!("s{number}-{again}") };
-        let deploying = kind.deploy(backend, &name, &plan.scenario.topology.config);
-        tokio::select! {
-            deployment = deploying => Ok(Arc::new(deployment?)),
-            () = self.request.stop.told() => Err(Halt::Interrupted),
+        let deploying = kind.deploy(backend, &name, topology);
+        let deployed = tokio::select! {
+            deployed = deploying => deployed,
+            () = self.request.stop.told() => return Err(Halt::Interrupted),
+        };
+        match deployed {
+            Ok(deployment) => Ok(Ok(Arc::new(deployment))),
+            Err(BackendError::Unsupported(why)) => Ok(Err(why)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -251,8 +254,9 @@ impl Run<'_> {
             let first = std::process::id() as usize;
             let core = cores.get((first + number) % cores.len().max(1)).copied();
             let config = core.map(|c| ("server_cpulist".to_owned(), c.to_string())).into_iter().collect();
+            let topology = TopologyPlan { config, ..TopologyPlan::default() };
             let deployment = tokio::select! {
-                deployment = kind.deploy(backend, &name, &config) => deployment?,
+                deployment = kind.deploy(backend, &name, &topology) => deployment?,
                 () = self.request.stop.told() => return Err(Halt::Interrupted),
             };
             addresses.push((deployment.primary.address(), core));
@@ -315,11 +319,11 @@ impl Run<'_> {
         backend: &dyn Backend,
         number: usize,
         plan: &Plan,
-        mut deployment: Arc<Deployment>,
-        deployed: &mut usize,
     ) -> Result<(), Halt> {
-        let mut admin = drive::admin(deployment.primary.address()).await.map_err(environment)?;
-        let server = drive::server_info(&mut admin).await.map_err(environment)?;
+        let mut topology = plan.cells.first().map_or(&plan.scenario.topology, |c| &c.setup.topology);
+        let mut times = 0;
+        let mut deployed = self.deploy(backend, topology, number, times).await?;
+        let mut server = introduced(&deployed).await?;
         if let Some(folder) = &self.folder {
             folder.announce();
         }
@@ -332,19 +336,24 @@ impl Run<'_> {
         for group in stage::groups(&plan.cells, plan.scenario.workload.together) {
             let setup = &plan.cells[group[0]].setup;
             // What breaks leaves nothing as it was.
-            if used {
-                stop(&deployment).await?;
-                *deployed += 1;
-                deployment = self.deploy(backend, plan, number, *deployed).await?;
+            if used || *topology != setup.topology {
+                stop(&deployed).await?;
+                times += 1;
+                topology = &setup.topology;
+                deployed = self.deploy(backend, topology, number, times).await?;
+                server = introduced(&deployed).await?;
             }
             used = !setup.faults.is_empty();
-            let stage = Stage::of(Arc::clone(&deployment), setup)?;
+            let stage = match &deployed {
+                Ok(deployment) => Ok(Stage::of(Arc::clone(deployment), setup)?),
+                Err(why) => Err(why.clone()),
+            };
             self.group(backend, number, plan, &group, &stage, &server).await?;
             if self.request.stop.stopped() {
                 return Err(Halt::Interrupted);
             }
         }
-        stop(&deployment).await
+        stop(&deployed).await
     }
 
     /// Drives the cells of a group, at the same time if there are several, and judges them.
@@ -354,7 +363,7 @@ impl Run<'_> {
         number: usize,
         plan: &Plan,
         group: &[usize],
-        stage: &Stage,
+        stage: &Result<Stage, String>,
         server: &ServerInfo,
     ) -> Result<(), Halt> {
         let mut cells: Vec<(usize, CellPlan, Arc<Recorder>)> = Vec::new();
@@ -362,8 +371,13 @@ impl Run<'_> {
             let lane = u32::try_from(cells.len() + 1).unwrap_or(u32::MAX);
             let recorder = if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
             let cell = plan.cells[index].clone();
-            let crashing = self.crashing((number, index), plan, &cell, stage, &recorder).await;
-            let cell = crashing.map_err(environment)?.unwrap_or(cell);
+            let cell = match stage {
+                Ok(stage) => {
+                    let crashing = self.crashing((number, index), plan, &cell, stage, &recorder).await;
+                    crashing.map_err(environment)?.unwrap_or(cell)
+                }
+                Err(_) => cell,
+            };
             cells.push((index, cell, recorder));
         }
         let label = match cells.as_slice() {
@@ -377,9 +391,11 @@ impl Run<'_> {
         self.progress.cell(plan, &label, group[0] + 1, plan.cells.len());
         let mut lanes = Vec::new();
         for (_, cell, recorder) in &cells {
+            let header = header(plan, cell, server, backend.name());
             let header = CellHeader {
                 replay: plan.replay(cell, backend.name(), &self.request.options),
-                ..header(plan, cell, server, backend.name())
+                not_run: header.not_run.clone().or_else(|| stage.as_ref().err().cloned()),
+                ..header
             };
             if header.not_run.is_none() {
                 lanes.push(Arc::clone(recorder));
@@ -387,19 +403,20 @@ impl Run<'_> {
             recorder.event(Event::Cell(Box::new(header.clone())));
         }
         let runs = |recorder: &Arc<Recorder>| lanes.iter().any(|lane| Arc::ptr_eq(lane, recorder));
-        let faults = if lanes.is_empty() { None } else { stage.faults(&cells[0].1.setup, lanes.clone()) };
+        let faults = match stage {
+            Ok(stage) if !lanes.is_empty() => stage.faults(&cells[0].1.setup, lanes.clone()),
+            _ => None,
+        };
         let progress = self.progress;
         let rounds = cells[0].1.setup.workload.rounds.get();
         let round_done = |done| progress.round(done, rounds);
         let driven = {
-            let drives: Vec<Drive<'_>> = cells
-                .iter()
-                .filter(|(_, _, recorder)| runs(recorder))
-                .map(|(index, cell, recorder)| Drive {
-                    faults: faults.clone(),
-                    ..self.driving((number, *index), plan, cell, stage, recorder, &round_done)
-                })
-                .collect();
+            let mut drives: Vec<Drive<'_>> = Vec::new();
+            for (index, cell, recorder) in cells.iter().filter(|(_, _, recorder)| runs(recorder)) {
+                let Ok(stage) = stage else { continue };
+                let drive = self.driving((number, *index), plan, cell, stage, recorder, &round_done);
+                drives.push(Drive { faults: faults.clone(), ..drive });
+            }
             self.driven(drives, faults.as_ref(), &cells[0].1.setup).await
         };
         // A panic too leaves the rounds before it behind, and they count.
@@ -549,8 +566,18 @@ fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Halt> {
     })
 }
 
-async fn stop(deployment: &Deployment) -> Result<(), Halt> {
-    for server in &deployment.servers {
+/// The servers of a scenario, or why this ground cannot have them.
+type Deployed = Result<Arc<Deployment>, String>;
+
+/// How the servers introduce themselves.
+async fn introduced(deployed: &Deployed) -> Result<ServerInfo, Halt> {
+    let Ok(deployment) = deployed else { return Ok(ServerInfo::default()) };
+    let mut admin = drive::admin(deployment.primary.address()).await.map_err(environment)?;
+    drive::server_info(&mut admin).await.map_err(environment)
+}
+
+async fn stop(deployed: &Deployed) -> Result<(), Halt> {
+    for server in deployed.iter().flat_map(|deployment| &deployment.servers) {
         server.stop().await?;
     }
     Ok(())
@@ -591,7 +618,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         requirement: plan.scenario.require.as_ref().map(|r| r.requirement(cell.setup.limit)),
         outage: plan.scenario.outage,
         clocks: cell.setup.clocks.clone(),
-        checks: cell.checks.clone(),
+        checks: cell.checks_on.get(backend).unwrap_or(&cell.checks).clone(),
     }
 }
 

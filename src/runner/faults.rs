@@ -43,8 +43,10 @@ struct Active {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Ready,
-    /// The calls began then.
-    Began(Nanos),
+    /// Every cell is ready to begin.
+    Assembled,
+    /// What is broken from the beginning is, and the calls begin.
+    Began,
     /// Every call of every cell has completed.
     Over,
     Lifted,
@@ -71,11 +73,13 @@ impl Faults {
         &self.ground
     }
 
-    /// Waits for the other cells, and begins the timeline with them.
-    pub async fn begin(&self, now: impl Fn() -> Nanos) {
+    /// Waits for the other cells, and for what is broken from the beginning.
+    pub async fn begin(&self) {
         if self.start.wait().await.is_leader() {
-            self.phase.send_replace(Phase::Began(now()));
+            self.phase.send_replace(Phase::Assembled);
         }
+        let begun = |phase: &Phase| !matches!(phase, Phase::Ready | Phase::Assembled);
+        let _ = self.phase.subscribe().wait_for(begun).await;
     }
 
     /// Waits until the calls of the other cells are over too, and everything is taken back.
@@ -90,11 +94,11 @@ impl Faults {
     /// be run on the main runtime; `aborted` ends it where the calls will not.
     pub async fn play(self: Arc<Self>, beside: impl Fn(&PlannedFault) -> bool, mut aborted: watch::Receiver<bool>) {
         let mut phase = self.phase.subscribe();
-        let began = tokio::select! {
-            phase = phase.wait_for(|phase| matches!(phase, Phase::Began(_))) => phase.map(|p| *p).ok(),
-            _ = aborted.wait_for(|aborted| *aborted) => None,
+        let assembled = tokio::select! {
+            phase = phase.wait_for(|phase| *phase == Phase::Assembled) => phase.is_ok(),
+            _ = aborted.wait_for(|aborted| *aborted) => false,
         };
-        if let Some(Phase::Began(began)) = began {
+        if assembled {
             let over = async {
                 let mut phase = self.phase.subscribe();
                 tokio::select! {
@@ -102,13 +106,13 @@ impl Faults {
                     _ = aborted.wait_for(|aborted| *aborted) => {}
                 }
             };
-            self.on_time(began, beside, over).await;
+            self.on_time(beside, over).await;
         }
         self.lift_all().await;
         self.phase.send_replace(Phase::Lifted);
     }
 
-    async fn on_time(&self, began: Nanos, beside: impl Fn(&PlannedFault) -> bool, over: impl Future<Output = ()>) {
+    async fn on_time(&self, beside: impl Fn(&PlannedFault) -> bool, over: impl Future<Output = ()>) {
         let mut agenda: Vec<(i64, What<'_>)> = Vec::new();
         for planned in self.planned.iter().filter(|p| beside(p)) {
             for at in planned.times() {
@@ -123,7 +127,16 @@ impl Faults {
         order.sort_by_key(|place| agenda[*place].0);
         let mut struck = vec![None; agenda.len()];
         let mut over = std::pin::pin!(over);
-        for place in order {
+        // What is broken from the beginning is so before the first call.
+        let (first, rest): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|place| agenda[*place].0 == 0);
+        for place in first {
+            if let What::Strike(planned) = agenda[place].1 {
+                struck[place] = self.inject(planned).await;
+            }
+        }
+        let began = self.now();
+        self.phase.send_replace(Phase::Began);
+        for place in rest {
             let (at, what) = &agenda[place];
             let left = began.0.saturating_add(*at).saturating_sub(self.now().0);
             let wait = tokio::time::sleep(Duration::from_nanos(u64::try_from(left).unwrap_or(0)));

@@ -7,6 +7,7 @@ use crate::checkers;
 use crate::model::figures;
 use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
 use crate::model::op::Outcome;
+use crate::model::phases;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
 use crate::model::verdict::{Finding, Verdict, standing};
 
@@ -52,6 +53,8 @@ pub fn clock_step_ms(cell: &Cell) -> f64 {
 fn counts(cell: &Cell, round: &Round) -> RoundCounts {
     RoundCounts {
         crash: crash(cell, round),
+        phases: phases::of(round),
+        slices: phases::slices(round),
         offered: round.ops.len() as u64,
         admitted: round.count(Outcome::Admitted),
         denied: round.count(Outcome::Denied),

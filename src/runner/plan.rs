@@ -1,6 +1,6 @@
 //! From a scenario and the user's changes to the cells that will run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use crate::checkers;
@@ -66,6 +66,8 @@ pub struct CellPlan {
     /// Whether the scenario, or the user, names the client.
     pub client_named: bool,
     pub checks: Vec<PlannedCheck>,
+    /// The same where the scenario expects something else on a backend.
+    pub checks_on: BTreeMap<String, Vec<PlannedCheck>>,
     /// The variation it is, and what it is driven with.
     pub variation: Option<String>,
     pub setup: Setup,
@@ -225,7 +227,12 @@ fn known(named: &Named) -> Result<(), String> {
         checkers::find(check).map_err(|e| named.objection(check, e))?;
     }
     let kind = &written.topology.kind;
-    topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    let topology = topologies::find(kind).map_err(|e| named.objection(kind, e))?;
+    topology.check(&written.topology).map_err(|e| named.objection("[topology]", e))?;
+    for other in written.vary.iter().filter_map(|v| v.topology.as_ref()) {
+        let topology = topologies::find(&other.kind).map_err(|e| named.objection(&other.kind, e))?;
+        topology.check(other).map_err(|e| named.objection("topology", e))?;
+    }
     let varied = written.vary.iter().flat_map(|v| v.faults.iter().flatten());
     for fault in written.faults.iter().chain(varied) {
         faults::check(fault).map_err(|e| named.objection(&fault.fault, e))?;
@@ -348,16 +355,17 @@ fn cell(
     let client = clients::find(variant.client.as_deref().unwrap_or(clients::DEFAULT))?;
     let name = vary.map(|v| v.name.as_str());
     let known = if scenario.expect_as_matrix { Some(matrix::embedded()?) } else { None };
-    let expected = |check: &String| {
-        let own = scenario.expected(variant, name, check);
+    let expected = |check: &String, backend: &str| {
+        let own = scenario.expected(variant, name, backend, check);
         let known = || known.as_ref()?.expected_under(scenario_name, limiter, name, check);
         if as_written { own.or_else(known) } else { None }
     };
-    let checks = scenario
-        .checks
-        .iter()
-        .map(|check| PlannedCheck { check: check.clone(), expected: expected(check) })
-        .collect();
+    let checks_on = |backend: &str| -> Vec<PlannedCheck> {
+        let planned =
+            |check: &String| PlannedCheck { check: check.clone(), expected: expected(check, backend) };
+        scenario.checks.iter().map(planned).collect()
+    };
+    let backends: BTreeSet<&String> = scenario.expectations.iter().filter_map(|e| e.backend.as_ref()).collect();
     Ok(CellPlan {
         limiter: limiter.clone(),
         spec,
@@ -365,7 +373,8 @@ fn cell(
         policy: variant.policy.as_ref().map(PolicyPlan::of).transpose()?,
         client,
         client_named: variant.client.is_some(),
-        checks,
+        checks: checks_on(""),
+        checks_on: backends.into_iter().map(|b| (b.clone(), checks_on(b))).collect(),
         variation: name.map(str::to_owned),
         setup: setup.clone(),
         refused,

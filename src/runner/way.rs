@@ -12,12 +12,25 @@ pub struct Proxied {
     proxy: Proxy,
     /// What keeps everything back while it is there.
     hole: Mutex<Option<RuleHandle>>,
+    /// What cuts connections before the reply.
+    losing: Mutex<Option<RuleHandle>>,
 }
 
 impl Proxied {
     pub fn before(server: SocketAddr) -> Result<Self, BackendError> {
         let proxy = Proxy::start(Options::before(server)).map_err(failed)?;
-        Ok(Self { proxy, hole: Mutex::new(None) })
+        Ok(Self { proxy, hole: Mutex::new(None), losing: Mutex::new(None) })
+    }
+}
+
+impl Proxied {
+    /// Puts a rule about every command in the place of the one before.
+    fn rule(&self, place: &Mutex<Option<RuleHandle>>, action: Option<Action>) {
+        let rule = action.map(|action| self.proxy.install(Match::any().then(action)));
+        let before = std::mem::replace(&mut *place.lock().unwrap_or_else(PoisonError::into_inner), rule);
+        if let Some(rule) = before {
+            rule.remove();
+        }
     }
 }
 
@@ -33,11 +46,11 @@ impl Way for Proxied {
     /// By keeping commands back: TCP sends again what was lost, so it arrives when the hole closes. A proxy that
     /// swallowed it would leave a connection on which each reply belongs to the command before.
     fn black_hole(&self, on: bool) {
-        let rule = on.then(|| self.proxy.install(Match::any().then(Action::Hold)));
-        let before = std::mem::replace(&mut *self.hole.lock().unwrap_or_else(PoisonError::into_inner), rule);
-        if let Some(rule) = before {
-            rule.remove();
-        }
+        self.rule(&self.hole, on.then_some(Action::Hold));
+    }
+
+    fn lose_replies(&self, on: bool) {
+        self.rule(&self.losing, on.then_some(Action::CutAfter));
     }
 
     fn delay(&self, by: Option<Duration>) {

@@ -1,8 +1,6 @@
 //! One server, nothing behind it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
+use crate::model::scenario::TopologyPlan;
 use crate::ports::BoxFuture;
 use crate::ports::backend::{Backend, BackendError, ServerSpec};
 use crate::ports::topology::{Deployment, Topology};
@@ -18,16 +16,21 @@ impl Topology for Single {
         "one server"
     }
 
+    fn knows(&self) -> &'static [&'static str] {
+        &["clock"]
+    }
+
     fn deploy<'a>(
         &'a self,
         backend: &'a dyn Backend,
         name: &'a str,
-        config: &'a BTreeMap<String, String>,
+        plan: &'a TopologyPlan,
     ) -> BoxFuture<'a, Result<Deployment, BackendError>> {
         Box::pin(async move {
-            let spec = ServerSpec { name: name.to_owned(), config: config.clone() };
-            let primary = backend.start(spec).await?;
-            Ok(Deployment { servers: vec![Arc::clone(&primary)], primary })
+            let config = plan.config.clone();
+            let spec =
+                ServerSpec { name: name.to_owned(), config, clock: plan.clock, ..ServerSpec::default() };
+            Ok(Deployment::single(backend.start(spec).await?))
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A port may use the types of another port that its own trait speaks of: a limiter is built from
 //! a store and a clock, a workload calls limiters and says for which call the store sends, a topology
-//! asks a backend. These are all, and they form no circle. `main.rs` and `lib.rs` belong to no floor.
+//! asks a backend and gives out links. These are all, and they form no circle. `main.rs` and `lib.rs` belong to no floor.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::imports::paths;
 const FAMILIES: [&str; 9] = [
     "limiters", "clients", "backends", "topologies", "faults", "workloads", "checkers", "explorer", "formats",
 ];
-const BETWEEN_PORTS: [(&str, &str); 10] = [
+const BETWEEN_PORTS: [(&str, &str); 12] = [
     ("limiter", "clock"),
     ("limiter", "store"),
     ("workload", "limiter"),
@@ -22,6 +22,8 @@ const BETWEEN_PORTS: [(&str, &str); 10] = [
     ("fault", "backend"),
     ("fault", "route"),
     ("fault", "topology"),
+    ("topology", "link"),
+    ("link", "backend"),
 ];
 
 fn floor(module: &str) -> Option<u8> {

@@ -153,7 +153,11 @@ async fn on_a_cluster_the_keys_of_a_script_must_share_a_hash_tag() {
     let bus = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let config = [("cluster-enabled", "yes".to_owned()), ("cluster-port", bus.to_string())];
     let config = config.map(|(k, v)| (k.to_owned(), v)).into();
-    let server = ground.backend.start(ServerSpec { name: "cluster".to_owned(), config }).await.unwrap();
+    let server = ground
+        .backend
+        .start(ServerSpec { name: "cluster".to_owned(), config, ..Default::default() })
+        .await
+        .unwrap();
     ground.address = server.address();
     let mut admin = drive::admin(ground.address).await.unwrap();
     let slots = redis::cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16383).to_owned();

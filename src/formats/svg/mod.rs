@@ -11,6 +11,7 @@ pub mod heat_map;
 mod panel;
 mod row;
 mod scale;
+mod timeline;
 
 use std::collections::BTreeSet;
 

@@ -10,6 +10,7 @@ use super::super::words;
 use super::canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
 use super::figure::{self, Plot};
 use super::row;
+use super::timeline::{self, Timeline};
 use super::scale::{Scale, short};
 use crate::model::figures::{Chart, Figure};
 use crate::model::report::{CellReport, Report, ScenarioSummary};
@@ -33,6 +34,8 @@ pub struct Panel<'a> {
     names: Vec<String>,
     /// What is plotted instead of admitted calls.
     figure: Option<Figure>,
+    /// Whether the round itself is shown.
+    timed: bool,
     /// Left end of the axis.
     left: i32,
     row: i32,
@@ -45,8 +48,13 @@ impl<'a> Panel<'a> {
         let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
         let figure = scenario.figures.first().copied().filter(|_| scenario.chart == Chart::Figure);
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
-        let row = if figure.is_some() { figure::ROW } else { dots };
-        let mut panel = Self { scenario, cells, names, figure, left: 0, row };
+        let timed = scenario.chart == Chart::Timeline;
+        let row = match figure {
+            _ if timed => timeline::ROW,
+            Some(_) => figure::ROW,
+            None => dots,
+        };
+        let mut panel = Self { scenario, cells, names, figure, timed, left: 0, row };
         let notes = panel.cells.iter().map(|c| NOTE.width(&panel.note(c)));
         let widest = panel.names.iter().map(|n| NAME.width(n)).chain(notes).max();
         panel.left = EDGE + widest.unwrap_or(0).max(120) + 14;
@@ -55,6 +63,7 @@ impl<'a> Panel<'a> {
 
     pub fn width(&self) -> i32 {
         let figures = match self.plot() {
+            _ if self.timed => timeline::BESIDE,
             Some(plot) => plot.beside(),
             None => self.cells.iter().map(|c| beside(c).2).max().unwrap_or(0),
         };
@@ -64,6 +73,7 @@ impl<'a> Panel<'a> {
     /// What there is to see, for who cannot see it.
     pub fn shows(&self) -> String {
         match self.figure {
+            _ if self.timed => "How long callers waited over time, for each limiter".to_owned(),
             Some(figure) => format!("{} for each limiter", capital(figure.head())),
             None => "Admitted calls per round and limiter".to_owned(),
         }
@@ -71,6 +81,9 @@ impl<'a> Panel<'a> {
 
     /// What the colours mean, as far as they are used.
     pub fn legend(&self) -> Vec<(&'static str, RGBColor)> {
+        if self.timed {
+            return timeline::legend(&self.cells);
+        }
         let known = if self.figure.is_some() { &figure::LEGEND[..] } else { &row::LEGEND };
         let color = |c: &CellReport| self.figure.map_or_else(|| row::color(c), |f| figure::color(f, c));
         let used = |ink: RGBColor| self.cells.iter().any(|c| color(c) == ink);
@@ -128,6 +141,12 @@ impl<'a> Panel<'a> {
             return Ok(());
         }
         let top = y + 30;
+        if self.timed {
+            for (i, (cell, name)) in (0..).zip(self.cells.iter().zip(&self.names)) {
+                self.names(canvas, cell, name, top + self.row * i + self.row / 2)?;
+            }
+            return Timeline { cells: &self.cells, left: self.left, width: PLOT }.draw(canvas, top);
+        }
         if let Some(plot) = self.plot() {
             for (i, (cell, name)) in (0..).zip(self.cells.iter().zip(&self.names)) {
                 self.names(canvas, cell, name, top + self.row * i + self.row / 2)?;
@@ -204,7 +223,7 @@ impl<'a> Panel<'a> {
 
     /// What the line above the rows does not say of this limiter.
     fn note(&self, cell: &CellReport) -> String {
-        if self.figure.is_some() {
+        if self.figure.is_some() || self.timed {
             return String::new();
         }
         let own = !self.same_room() && !cell.rounds.is_empty();

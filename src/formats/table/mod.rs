@@ -72,6 +72,13 @@ fn section(page: &mut Page, scenario: &ScenarioSummary, cells: &[&CellReport]) {
         page.push("");
         page.text.push_str(&grid::render(&[head].into_iter().chain(rows).collect::<Vec<_>>(), page.look));
     }
+    let phases = words::phases(cells, &labels);
+    if !phases.is_empty() {
+        let head = words::PHASE_HEADS.map(|h| Text::new(h, Tone::Strong)).to_vec();
+        let rows = phases.iter().map(|row| row.iter().map(|t| Text::new(t, Tone::Plain)).collect());
+        page.push("");
+        page.text.push_str(&grid::render(&[head].into_iter().chain(rows).collect::<Vec<_>>(), page.look));
+    }
     evidence(page, cells, &labels);
 }
 

@@ -394,6 +394,8 @@ pub struct Round {
     /// Exchanges with the store, all decided calls together, and the most of any one of them.
     pub trips: u64,
     pub most_trips: u32,
+    /// When callers got their answers that leave open what the store did.
+    answers: BTreeMap<u32, Nanos>,
     /// Error texts with how often each came up.
     pub errors: BTreeMap<String, u64>,
     /// How much further the wall clock moved than the monotonic one.
@@ -424,6 +426,11 @@ impl Round {
         self.keys.push(key.to_owned());
         self.places.insert(key.to_owned(), place);
         KeyId(place)
+    }
+
+    /// When the caller got an answer that leaves open what the store did.
+    pub fn answered_at(&self, op: OpId) -> Option<Nanos> {
+        self.answers.get(&op.0).copied()
     }
 
     /// Whether nothing of the round's calls can still be under way to the store.

@@ -277,7 +277,7 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
 /// Writes a completion into its op.
 pub fn complete(round: &mut Round, id: OpId, at: Nanos, completion: &Completion) -> Result<(), &'static str> {
     let op = round.ops.get_mut(id.0 as usize).ok_or("a completion without its invocation")?;
-    if op.complete != Op::NEVER {
+    if op.complete != Op::NEVER || round.answers.contains_key(&id.0) {
         return Err("an op that completes twice");
     }
     if at < op.invoke {
@@ -285,6 +285,9 @@ pub fn complete(round: &mut Round, id: OpId, at: Nanos, completion: &Completion)
     }
     op.finish(at, completion);
     round.answered += 1;
+    if op.complete == Op::NEVER {
+        round.answers.insert(id.0, at);
+    }
     round.at_work += u32::from(matches!(completion, Completion::Info(error) if error != NODE_DIED));
     if let Completion::Fail(error) | Completion::Info(error) = completion {
         *round.errors.entry(error.clone()).or_default() += 1;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::units::{Nanos, Shift, Span};
+use crate::model::offset::Offset;
+use crate::model::units::{Nanos, Span};
 
 /// The clock of one node. The truth is the clock of the machine that the lab runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,21 +11,26 @@ use crate::model::units::{Nanos, Shift, Span};
 pub struct PlannedClock {
     pub node: u16,
     /// How far it is ahead from the beginning of the round on.
-    #[serde(default, skip_serializing_if = "Shift::is_none")]
-    pub offset: Shift,
+    #[serde(default, skip_serializing_if = "is_right")]
+    pub offset: Offset,
     /// By how many millionths of the time that has passed it gains.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub drift_ppm: i32,
     /// When somebody sets it, from the beginning of the round, and by how much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jump_at: Option<Span>,
-    #[serde(default, skip_serializing_if = "Shift::is_none")]
-    pub jump: Shift,
+    #[serde(default, skip_serializing_if = "is_right")]
+    pub jump: Offset,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_zero(n: &i32) -> bool {
     *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_right(offset: &Offset) -> bool {
+    offset.is_zero()
 }
 
 impl PlannedClock {
@@ -33,8 +39,8 @@ impl PlannedClock {
         let passed_us = passed.0 / 1000;
         let drift = i128::from(passed_us) * i128::from(self.drift_ppm) / 1_000_000;
         let jumped = self.jump_at.is_some_and(|at| at.nanos() <= passed.0);
-        let jump = if jumped { self.jump.micros() } else { 0 };
-        self.offset.micros() + jump + i64::try_from(drift).unwrap_or(0)
+        let jump = if jumped { self.jump.millis() * 1000 } else { 0 };
+        self.offset.millis() * 1000 + jump + i64::try_from(drift).unwrap_or(0)
     }
 
     pub fn validate(&self, nodes: u32) -> Result<(), String> {
@@ -45,7 +51,7 @@ impl PlannedClock {
         if self.drift_ppm.abs() > MOST_PPM {
             return Err(format!("drift_ppm = {} is beyond {MOST_PPM}", self.drift_ppm));
         }
-        match (self.jump_at, self.jump.is_none()) {
+        match (self.jump_at, self.jump.is_zero()) {
             (Some(_), true) => Err("jump_at needs jump: by how much the clock is set".to_owned()),
             (None, false) => Err("jump needs jump_at: when the clock is set".to_owned()),
             _ => Ok(()),
@@ -55,7 +61,7 @@ impl PlannedClock {
     /// `clock of node 1 ahead by 300ms`.
     pub fn in_words(&self) -> String {
         let mut parts = Vec::new();
-        if !self.offset.is_none() {
+        if !self.offset.is_zero() {
             parts.push(format!("off by {}", self.offset));
         }
         if self.drift_ppm != 0 {

@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 mod act;
 mod clock;
 mod fault;
+mod topology;
 mod vary;
 mod workload;
 
 pub use act::{Act, PlannedAct};
 pub use clock::PlannedClock;
 pub use fault::PlannedFault;
+pub use topology::TopologyPlan;
 pub use vary::{Setup, Vary};
 pub use workload::{PlannedCall, Shape, WorkloadPlan};
 
@@ -75,26 +77,6 @@ pub struct Scenario {
     pub chart: Option<Chart>,
     #[serde(default, rename = "expect")]
     pub expectations: Vec<Expectation>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TopologyPlan {
-    #[serde(default = "single")]
-    pub kind: String,
-    /// Server configuration, as `redis.conf` names it.
-    #[serde(default)]
-    pub config: BTreeMap<String, String>,
-}
-
-impl Default for TopologyPlan {
-    fn default() -> Self {
-        Self { kind: single(), config: BTreeMap::new() }
-    }
-}
-
-fn single() -> String {
-    "single".to_owned()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -272,6 +254,9 @@ pub struct Expectation {
     /// Under this variation; under every one where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vary: Option<String>,
+    /// On this backend; on every one where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
     pub check: String,
     pub verdict: Verdict,
 }
@@ -423,13 +408,25 @@ impl Scenario {
     /// The verdict expected of a variant under a check and a variation. What names both comes before
     /// what names the variant alone, that before what names the variation alone, and what is said of all of
     /// them comes last.
-    pub fn expected(&self, variant: &Variant, vary: Option<&str>, check: &str) -> Option<Verdict> {
+    pub fn expected(
+        &self,
+        variant: &Variant,
+        vary: Option<&str>,
+        backend: &str,
+        check: &str,
+    ) -> Option<Verdict> {
         let applies = |e: &&Expectation| {
-            e.check == check && e.is_of(variant) && e.vary.as_deref().is_none_or(|name| Some(name) == vary)
+            e.check == check
+                && e.is_of(variant)
+                && e.vary.as_deref().is_none_or(|name| Some(name) == vary)
+                && e.backend.as_deref().is_none_or(|name| name == backend)
         };
         let closest = self.expectations.iter().filter(applies).rev();
         let names =
-            |e: &&Expectation| [e.limiter.is_some(), e.policy.is_some(), e.client.is_some(), e.vary.is_some()];
+            |e: &&Expectation| {
+                let named = [e.limiter.is_some(), e.policy.is_some(), e.client.is_some(), e.vary.is_some()];
+                (e.backend.is_some(), named)
+            };
         closest.max_by_key(names).map(|e| e.verdict)
     }
 }
@@ -487,7 +484,7 @@ verdict = "fail"
     #[test]
     fn a_good_file_is_taken() {
         let s = Scenario::parse("x.toml", GOOD).unwrap();
-        assert_eq!(s.expected(&s.variants[0], None, "never-over-limit"), Some(Verdict::Fail));
+        assert_eq!(s.expected(&s.variants[0], None, "local", "never-over-limit"), Some(Verdict::Fail));
     }
 
     #[test]
@@ -576,11 +573,11 @@ verdict = "fail"
             + &expect("limiter = \"a\"\nvary = \"w\"\n", "fail");
         let s = Scenario::parse("x.toml", &text).unwrap();
         let variant = |limiter: &str| s.variants.iter().find(|v| v.limiter.name == limiter).unwrap();
-        let of = |limiter: &str, vary| s.expected(variant(limiter), Some(vary), "never-over-limit");
+        let of = |limiter: &str, vary| s.expected(variant(limiter), Some(vary), "local", "never-over-limit");
         use Verdict::{Fail, NotApplicable, Pass, Unknown};
         assert_eq!([of("b", "w"), of("b", "v")], [Some(Pass), Some(Unknown)]);
         assert_eq!([of("a", "v"), of("a", "w")], [Some(NotApplicable), Some(Fail)]);
-        assert_eq!(s.expected(variant("a"), Some("v"), "cost"), None);
+        assert_eq!(s.expected(variant("a"), Some("v"), "local", "cost"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     LimitPlan, LimiterRef, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault, Scenario, Shape, Time,
-    WorkloadPlan,
+    TopologyPlan, WorkloadPlan,
 };
 use crate::model::units::{Cost, Limit, Micros, Window};
 
@@ -53,12 +53,21 @@ pub struct Vary {
     pub preset: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<Micros>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold_pool: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aside_every: Option<NonZeroU32>,
     /// Instead of the acts of the scenario.
     #[serde(default, rename = "act", skip_serializing_if = "Option::is_none")]
     pub acts: Option<Vec<PlannedAct>>,
     /// Instead of the faults of the scenario.
     #[serde(default, rename = "fault", skip_serializing_if = "Option::is_none")]
     pub faults: Option<Vec<PlannedFault>>,
+    /// Instead of the topology of the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<TopologyPlan>,
     /// Instead of the clocks of the scenario.
     #[serde(default, rename = "clock", skip_serializing_if = "Option::is_none")]
     pub clocks: Option<Vec<PlannedClock>>,
@@ -69,6 +78,7 @@ pub struct Vary {
 pub struct Setup {
     pub limit: LimitPlan,
     pub workload: WorkloadPlan,
+    pub topology: TopologyPlan,
     pub faults: Vec<PlannedFault>,
     pub clocks: Vec<PlannedClock>,
     pub observe: ObservePlan,
@@ -80,6 +90,7 @@ impl Setup {
         Self {
             limit: scenario.limit,
             workload: scenario.workload.clone(),
+            topology: scenario.topology.clone(),
             faults: scenario.faults.clone(),
             clocks: scenario.clocks.clone(),
             observe: scenario.observe,
@@ -114,8 +125,12 @@ impl Setup {
         w.cost = vary.cost.unwrap_or(w.cost);
         w.every = vary.every.or(w.every);
         w.preset = vary.preset.unwrap_or(w.preset);
+        w.cold_pool = vary.cold_pool.unwrap_or(w.cold_pool);
+        w.workers = vary.workers.or(w.workers);
+        w.aside_every = vary.aside_every.or(w.aside_every);
         w.acts = vary.acts.clone().unwrap_or_else(|| w.acts.clone());
         setup.observe.round_trip = vary.round_trip.unwrap_or(setup.observe.round_trip);
+        setup.topology = vary.topology.clone().unwrap_or(setup.topology);
         setup.faults = vary.faults.clone().unwrap_or(setup.faults);
         setup.clocks = vary.clocks.clone().unwrap_or(setup.clocks);
         setup.workload.validate()?;
