@@ -12,22 +12,34 @@ const RESERVED: &[&str] =
 /// an empty server, and so that a background save never competes with what is measured.
 const DEFAULTS: &[(&str, &str)] = &[("save", ""), ("appendonly", "no")];
 
-/// `--name value …` for the configuration of a server. `fixed` are the backend's own settings.
-pub fn of(spec: &ServerSpec, fixed: &[(&str, &str)]) -> Result<Vec<String>, BackendError> {
+/// `--name value …` for the configuration of a server. `fixed` are the backend's own settings, `folder` is
+/// the server's own as it sees it.
+pub fn of(spec: &ServerSpec, folder: &str, fixed: &[(&str, &str)]) -> Result<Vec<String>, BackendError> {
     check_name("server", &spec.name)
         .map_err(|why| BackendError::StartFailed { server: spec.name.clone(), why })?;
-    if spec.clock.is_some() || spec.program != ServerProgram::Server {
-        let why = "this backend starts neither sentinels nor servers with a clock of their own yet";
-        return Err(BackendError::Unsupported(why.to_owned()));
-    }
     if let Some(name) = spec.config.keys().find(|k| RESERVED.contains(&k.to_lowercase().as_str())) {
         let why = format!("its configuration sets '{name}', which the backend decides; remove it");
         return Err(BackendError::StartFailed { server: spec.name.clone(), why });
     }
-    let mut settings: BTreeMap<&str, &str> = DEFAULTS.iter().chain(fixed).copied().collect();
+    let defaults = match spec.program {
+        ServerProgram::Server => DEFAULTS,
+        ServerProgram::Sentinel => &[],
+    };
+    let mut settings: BTreeMap<&str, &str> = defaults.iter().chain(fixed).copied().collect();
     settings.extend(spec.config.iter().map(|(k, v)| (k.as_str(), v.as_str())));
-    Ok(settings.into_iter().flat_map(|(name, value)| argument(name, value)).collect())
+    let settings = settings.into_iter().flat_map(|(name, value)| argument(name, value));
+    Ok(match spec.program {
+        ServerProgram::Server => settings.collect(),
+        ServerProgram::Sentinel => {
+            let mode = [format!("{folder}/{SENTINEL_FILE}"), "--sentinel".to_owned()];
+            mode.into_iter().chain(settings).collect()
+        }
+    })
 }
+
+/// In the folder of a sentinel, which does not start without a file that it can write to: there it keeps
+/// what it was told to watch.
+pub const SENTINEL_FILE: &str = "sentinel.conf";
 
 /// A value of several words is several arguments: servers from 7.0 on take one argument for one
 /// word, however it is quoted.
@@ -61,8 +73,16 @@ mod tests {
 
     #[test]
     fn a_scenario_overrides_a_default() {
-        let args = of(&spec(&[("appendonly", "yes"), ("maxmemory", "2mb")]), &[("port", "1")]).unwrap();
+        let args =
+            of(&spec(&[("appendonly", "yes"), ("maxmemory", "2mb")]), "/data", &[("port", "1")]).unwrap();
         assert_eq!(args, ["--appendonly", "yes", "--maxmemory", "2mb", "--port", "1", "--save", ""]);
+    }
+
+    #[test]
+    fn a_sentinel_has_a_file_to_write_to() {
+        let sentinel = ServerSpec { program: ServerProgram::Sentinel, ..spec(&[]) };
+        let args = of(&sentinel, "/data", &[("port", "1")]).unwrap();
+        assert_eq!(args, ["/data/sentinel.conf", "--sentinel", "--port", "1"]);
     }
 
     #[test]
@@ -76,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_the_backend_decides_is_refused() {
-        let error = of(&spec(&[("Port", "7000")]), &[]).unwrap_err().to_string();
+        let error = of(&spec(&[("Port", "7000")]), "/data", &[]).unwrap_err().to_string();
         assert!(error.contains("'Port'") && error.contains("primary"), "{error}");
     }
 

@@ -11,9 +11,9 @@ use tokio::time::{sleep, timeout};
 
 use super::local::Shared;
 use super::spawner::{self, Running};
-use super::{arguments, last_words, port, probe, processes};
+use super::{arguments, last_words, port, preload, probe, processes};
 use crate::ports::BoxFuture;
-use crate::ports::backend::{BackendError, Server, ServerSpec};
+use crate::ports::backend::{BackendError, Server, ServerProgram, ServerSpec};
 use crate::ports::limiter::Version;
 
 /// Between two looks at a server that starts, stops or freezes.
@@ -46,12 +46,20 @@ enum Failure {
 impl ChildServer {
     /// Starts the process and waits until it answers. On error neither it nor its folder is left.
     pub async fn start(shared: Arc<Shared>, spec: &ServerSpec) -> Result<Self, BackendError> {
-        arguments::of(spec, &[])?;
+        arguments::of(spec, "", &[])?;
+        let preload = spec.clock.map(|_| preload::library()).transpose()?;
         let folder = shared.folder.join(&spec.name);
-        std::fs::create_dir(&folder).map_err(|error| BackendError::StartFailed {
+        let cannot = |error: std::io::Error| BackendError::StartFailed {
             server: spec.name.clone(),
             why: format!("cannot make its folder {}: {error}", folder.display()),
-        })?;
+        };
+        std::fs::create_dir(&folder).map_err(cannot)?;
+        if let Some(library) = preload {
+            std::fs::write(folder.join(preload::FILE), library).map_err(cannot)?;
+        }
+        if spec.program == ServerProgram::Sentinel {
+            std::fs::write(folder.join(arguments::SENTINEL_FILE), []).map_err(cannot)?;
+        }
         let server = Self {
             shared,
             name: spec.name.clone(),
@@ -114,7 +122,7 @@ impl ChildServer {
                 Err(error) => return Err(Failure::Told(self.failed(error.to_string()))),
             }
             match self.answers(running.pid()).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return preload::verify(&self.spec, self.address()).await.map_err(Failure::Told),
                 Err(why) => *last = why,
             }
             sleep(POLL).await;
@@ -153,7 +161,11 @@ impl ChildServer {
             .and_then(|file| Ok((file.try_clone()?, file)))
             .map_err(|error| self.failed(format!("cannot write in {folder}: {error}")))?;
         let mut command = Command::new(&self.shared.binary.path);
-        command.args(arguments::of(&self.spec, &fixed)?).current_dir(&self.folder);
+        command.args(arguments::of(&self.spec, &folder, &fixed)?).current_dir(&self.folder);
+        if let Some(clock) = self.spec.clock {
+            command.env("LD_PRELOAD", self.folder.join(preload::FILE));
+            command.env(preload::VARIABLE, clock.millis().to_string());
+        }
         command.stdin(Stdio::null()).stdout(out).stderr(err);
         Ok(command)
     }

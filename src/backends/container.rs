@@ -1,6 +1,6 @@
 //! One server in a container.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 
 use super::create;
 use super::docker::Shared;
-use super::engine::{explain, has_status, with_causes};
+use super::engine::{explain, has_status};
 use super::journal::Made;
-use super::network::Path;
-use super::{arguments, last_words, probe};
+use super::network::{Path, Place};
+use super::{arguments, last_words, preload, probe};
 use crate::ports::BoxFuture;
 use crate::ports::backend::{BackendError, Server, ServerSpec};
 
@@ -32,6 +32,10 @@ pub struct Container {
     name: String,
     /// The container's name, unique in the engine.
     container: String,
+    spec: ServerSpec,
+    /// Its own address on the run's network, where clients and servers reach it there; `None` where they
+    /// do not, and once it is removed.
+    place: Mutex<Option<Place>>,
     address: Mutex<SocketAddr>,
     /// `None` once removed. Removes the container when dropped, should nobody have stopped it.
     handle: tokio::sync::Mutex<Option<ContainerAsync<GenericImage>>>,
@@ -41,7 +45,7 @@ impl Container {
     /// Makes the container and waits until its server answers. On error it is removed again.
     pub async fn start(shared: Arc<Shared>, spec: &ServerSpec) -> Result<Self, BackendError> {
         // Everybody can reach it who is on the run's own network, and that is nobody else.
-        let settings = arguments::of(spec, &[("port", "6379"), ("protected-mode", "no")])?;
+        let settings = arguments::of(spec, create::FOLDER, &[("port", "6379"), ("protected-mode", "no")])?;
         let name = spec.name.clone();
         let container = format!("rl-lab-{}-{name}", shared.journal.run());
         if shared.engine.docker.inspect_container(&container, None).await.is_ok() {
@@ -50,21 +54,32 @@ impl Container {
         }
         let docker_host = shared.engine.host.clone();
         shared.journal.note(&Made::Container { name: container.clone(), docker_host })?;
-        let handle = match create::make(&shared, &container, settings).await {
+        let failed = |why: String| BackendError::StartFailed { server: spec.name.clone(), why };
+        let place = match shared.network.path {
+            Path::BridgeIp => Some(shared.network.place().map_err(failed)?),
+            Path::PublishedPort => None,
+        };
+        let handle = match create::make(&shared, &container, spec, settings).await {
             Ok(handle) => handle,
             Err(error) => {
                 // testcontainers leaves a container behind whose start was refused.
                 let _ = shared.engine.remove_container(&container).await;
-                return Err(BackendError::StartFailed { server: name, why: with_causes(&error) });
+                return Err(error);
             }
         };
         let server = Self {
             shared,
             name,
             container,
+            spec: spec.clone(),
+            place: Mutex::new(place),
             address: Mutex::new(SocketAddr::from(([0, 0, 0, 0], 0))),
             handle: tokio::sync::Mutex::new(Some(handle)),
         };
+        if let Err(error) = server.settle().await {
+            let _ = server.remove().await;
+            return Err(error);
+        }
         match server.wait_until_ready().await {
             Ok(()) => Ok(server),
             Err(error) => {
@@ -72,6 +87,30 @@ impl Container {
                 Err(error)
             }
         }
+    }
+
+    /// Gives the container its own address in place of the one it was lent by the engine.
+    async fn settle(&self) -> Result<(), BackendError> {
+        let Some(address) = self.own_address() else { return Ok(()) };
+        self.leave_network().await.map_err(|e| self.refused("settling", &e))?;
+        self.join_network(address).await.map_err(|e| self.refused("settling", &e))
+    }
+
+    fn own_address(&self) -> Option<Ipv4Addr> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Place::address)
+    }
+
+    async fn leave_network(&self) -> Result<(), Error> {
+        let request = NetworkDisconnectRequest { container: self.container.clone(), force: Some(true) };
+        self.shared.engine.docker.disconnect_network(&self.shared.network.name, request).await
+    }
+
+    async fn join_network(&self, address: Ipv4Addr) -> Result<(), Error> {
+        let request = NetworkConnectRequest {
+            container: self.container.clone(),
+            endpoint_config: Some(create::endpoint(address)),
+        };
+        self.shared.engine.docker.connect_network(&self.shared.network.name, request).await
     }
 
     /// Finds where the server is now and waits until it answers there.
@@ -100,6 +139,7 @@ impl Container {
             if let Some(address) = address {
                 match probe::ready(address).await {
                     Ok(()) => {
+                        preload::verify(&self.spec, address).await?;
                         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
                         return Ok(());
                     }
@@ -159,7 +199,10 @@ impl Container {
         std::mem::forget(handle);
         match removed {
             Err(error) if !has_status(&error, 404) => Err(self.refused("removing", &error)),
-            _ => Ok(()),
+            _ => {
+                drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+                Ok(())
+            }
         }
     }
 
@@ -227,7 +270,7 @@ impl Server for Container {
     }
 
     fn can_isolate(&self) -> bool {
-        self.shared.network.path == Path::BridgeIp
+        self.own_address().is_some()
     }
 
     fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>> {
@@ -237,20 +280,14 @@ impl Server for Container {
                            closes their connections instead of leaving them silent";
                 return Err(BackendError::Unsupported(why.to_owned()));
             }
-            let request = NetworkDisconnectRequest { container: self.container.clone(), force: Some(true) };
-            let network = &self.shared.network.name;
-            let outcome = self.shared.engine.docker.disconnect_network(network, request).await;
-            outcome.map_err(|e| self.refused("isolating", &e))
+            self.leave_network().await.map_err(|e| self.refused("isolating", &e))
         })
     }
 
     fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async {
-            let endpoint = create::endpoint(self.address().ip());
-            let request =
-                NetworkConnectRequest { container: self.container.clone(), endpoint_config: Some(endpoint) };
-            let network = &self.shared.network.name;
-            let outcome = self.shared.engine.docker.connect_network(network, request).await;
+            let Some(address) = self.own_address() else { return Ok(()) };
+            let outcome = self.join_network(address).await;
             self.unless("rejoining", "already exists in network", outcome)
         })
     }

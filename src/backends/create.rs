@@ -1,16 +1,21 @@
 //! How a container is made, and where it is reached once it runs.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bollard::models::{ContainerInspectResponse, EndpointIpamConfig, EndpointSettings};
 use testcontainers::core::IntoContainerPort;
 use testcontainers::runners::AsyncRunner;
-use testcontainers::{ContainerAsync, GenericImage, ImageExt};
+use testcontainers::{ContainerAsync, CopyDataSource, GenericImage, ImageExt};
 
 use super::docker::Shared;
-use super::engine::RUN_LABEL;
+use super::engine::{RUN_LABEL, with_causes};
 use super::network::Path;
+use super::{arguments, preload};
+use crate::ports::backend::{BackendError, ServerProgram, ServerSpec};
+
+/// The server's folder inside its container, in every image: what is in it belongs to the server's user.
+pub const FOLDER: &str = "/data";
 
 /// The server's port inside its container.
 const PORT: u16 = 6379;
@@ -19,8 +24,9 @@ const PORT: u16 = 6379;
 pub async fn make(
     shared: &Arc<Shared>,
     name: &str,
+    spec: &ServerSpec,
     settings: Vec<String>,
-) -> Result<ContainerAsync<GenericImage>, testcontainers::TestcontainersError> {
+) -> Result<ContainerAsync<GenericImage>, BackendError> {
     let (algorithm, id) = shared.image.id.split_once(':').unwrap_or(("sha256", &shared.image.id));
     let publish = shared.network.path == Path::PublishedPort;
     let mut image = GenericImage::new(algorithm, id);
@@ -28,14 +34,26 @@ pub async fn make(
         image = image.with_exposed_port(PORT.tcp());
     }
     let command = std::iter::once("redis-server".to_owned()).chain(settings);
-    image
-        .with_cmd(command)
+    let mut request = image.with_cmd(command);
+    if let Some(clock) = spec.clock {
+        let inside = format!("/{}", preload::FILE);
+        request = request
+            .with_copy_to(inside.as_str(), CopyDataSource::Data(preload::library()?.to_vec()))
+            .with_env_var("LD_PRELOAD", inside.as_str())
+            .with_env_var(preload::VARIABLE, clock.millis().to_string());
+    }
+    if spec.program == ServerProgram::Sentinel {
+        let file = format!("{FOLDER}/{}", arguments::SENTINEL_FILE);
+        request = request.with_copy_to(file, CopyDataSource::Data(b"\n".to_vec()));
+    }
+    request
         .with_container_name(name)
         .with_label(RUN_LABEL, shared.journal.run())
         .with_network(&shared.network.name)
         .with_host_config_modifier(move |host| host.publish_all_ports = Some(publish))
         .start()
         .await
+        .map_err(|error| BackendError::StartFailed { server: spec.name.clone(), why: with_causes(&error) })
 }
 
 pub fn bridge_address(about: &ContainerInspectResponse, network: &str) -> Option<SocketAddr> {
@@ -51,7 +69,7 @@ pub fn published_port(about: &ContainerInspectResponse) -> Option<u16> {
 }
 
 /// The place of a container on the run's network.
-pub fn endpoint(ip: IpAddr) -> EndpointSettings {
+pub fn endpoint(ip: Ipv4Addr) -> EndpointSettings {
     let ipam = EndpointIpamConfig { ipv4_address: Some(ip.to_string()), ..Default::default() };
     EndpointSettings { ipam_config: Some(ipam), ..Default::default() }
 }

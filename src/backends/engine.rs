@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
+use bollard::models::{EndpointResource, NetworkDisconnectRequest};
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
 };
@@ -158,7 +159,13 @@ impl Engine {
                     Err(not_ours(run))
                 }
                 Ok(_) if dry_run => Ok(()),
-                Ok(_) => self.remove_container(&name).await,
+                Ok(about) => {
+                    if about.state.is_some_and(|state| state.paused == Some(true)) {
+                        // Some engines do not remove what is frozen. If this fails, the removal tells.
+                        let _ = self.docker.unpause_container(&name).await;
+                    }
+                    self.remove_container(&name).await
+                }
                 Err(error) => Err(error),
             };
             note(&mut report, format!("container {name}"), outcome);
@@ -167,12 +174,27 @@ impl Engine {
             let outcome = match self.docker.inspect_network(&name, None).await {
                 Ok(about) if !is_of(run, about.labels.as_ref()) => Err(not_ours(run)),
                 Ok(_) if dry_run => Ok(()),
-                Ok(_) => self.docker.remove_network(&name).await,
+                Ok(about) => self.remove_network(&name, about.containers.unwrap_or_default()).await,
                 Err(error) => Err(error),
             };
             note(&mut report, format!("network {name}"), outcome);
         }
         report
+    }
+
+    /// Removes a network. What is still on it is not the run's, or it would be gone: an engine can keep the
+    /// place of a container that it lost in a restart.
+    async fn remove_network(
+        &self,
+        name: &str,
+        members: HashMap<String, EndpointResource>,
+    ) -> Result<(), Error> {
+        for container in members.into_keys() {
+            let request = NetworkDisconnectRequest { container, force: Some(true) };
+            // If this fails, the removal tells.
+            let _ = self.docker.disconnect_network(name, request).await;
+        }
+        self.docker.remove_network(name).await
     }
 
     /// The names of the run's containers, whatever their state, and of its networks.

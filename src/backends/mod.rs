@@ -19,6 +19,7 @@ pub mod journal;
 mod local;
 mod network;
 mod port;
+mod preload;
 pub mod probe;
 mod processes;
 mod spawner;

@@ -42,6 +42,19 @@ fn pid_in(info: &str) -> Option<u32> {
     rest.split_once('\r')?.0.parse().ok()
 }
 
+/// The server's own time of day, in microseconds since the Unix epoch.
+pub async fn time(address: SocketAddr) -> Result<i64, String> {
+    let complete = |text: &str| text.starts_with('-') || time_in(text).is_some();
+    let answer = ask(address, "TIME\r\n", ATTEMPT, complete).await?;
+    time_in(&answer).ok_or_else(|| format!("TIME answered {}", answer.trim_end()))
+}
+
+fn time_in(answer: &str) -> Option<i64> {
+    let lines: Vec<&str> = answer.split("\r\n").collect();
+    let [_, _, seconds, _, micros, ""] = lines.as_slice() else { return None };
+    seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros.parse().ok()?)
+}
+
 /// Sends a line and reads until the answer is complete.
 async fn ask(
     address: SocketAddr,
@@ -76,6 +89,13 @@ async fn ask(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_counts_only_once_it_is_whole() {
+        let whole = "*2\r\n$10\r\n1796085124\r\n$6\r\n759814\r\n";
+        assert_eq!(time_in(whole), Some(1_796_085_124_759_814));
+        assert!((0..whole.len()).all(|end| time_in(&whole[..end]).is_none()));
+    }
 
     #[test]
     fn the_pid_counts_only_once_its_line_is_complete() {

@@ -19,6 +19,11 @@ pub trait Topology: Sync {
 
     /// Why it cannot be as planned. Called before anything is made; the error is for who wrote the file.
     fn check(&self, plan: &TopologyPlan) -> Result<(), String> {
+        self.check_fields(plan)
+    }
+
+    /// Whether it knows every field that is given.
+    fn check_fields(&self, plan: &TopologyPlan) -> Result<(), String> {
         match plan.given().into_iter().find(|field| !self.knows().contains(field)) {
             Some(field) => Err(format!("a topology of kind '{}' has no {field}", self.kind())),
             None => Ok(()),

@@ -1,11 +1,17 @@
 //! The topologies, one file each. A new one is a file and its line in [`ALL`].
 
+mod ask;
+pub mod cluster;
+pub mod replica;
+pub mod sentinel;
 pub mod single;
+mod wiring;
 
 use crate::model::names;
 use crate::ports::topology::Topology;
 
-pub static ALL: &[&dyn Topology] = &[&single::Single];
+pub static ALL: &[&dyn Topology] =
+    &[&single::Single, &replica::Replica, &sentinel::Sentinel, &cluster::Cluster];
 
 pub fn find(kind: &str) -> Result<&'static dyn Topology, String> {
     let found = ALL.iter().find(|t| t.kind() == kind).copied();

@@ -7,13 +7,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
-use super::hang_up::HangUp;
 use super::ledger::{After, Hear};
 use super::rule::{Action, Subject};
 use super::rules::Verdict;
 use super::shared::{Line, Shared};
 use super::source::{PIECE, Source};
 use super::transcript::{CommandId, Interference};
+use crate::wire::hang_up::HangUp;
 use crate::wire::resp::{Args, CommandDecoder, Decoder};
 
 /// How a connection ends.

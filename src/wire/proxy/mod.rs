@@ -15,10 +15,8 @@
 
 mod connection;
 mod glob;
-mod hang_up;
 mod ledger;
 mod link;
-mod listen;
 mod rule;
 mod rules;
 mod shared;
@@ -32,9 +30,9 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use listen::Order;
 use shared::Shared;
 
+use super::listen::{self, Order};
 use super::resp::Limits;
 pub use ledger::judge::is_handshake;
 pub use link::Latency;
@@ -94,7 +92,14 @@ impl Proxy {
         let shared = Arc::new(Shared::new(upstream, limits, clock, kept));
         let (orders, inbox) = unbounded_channel();
         let (started, answer) = mpsc::channel();
-        let run = listen::run(bind, Arc::clone(&shared), inbox, started);
+        let serve = {
+            let shared = Arc::clone(&shared);
+            move |number, client| {
+                let line = shared.open(number);
+                connection::serve(client, Arc::clone(&shared), line)
+            }
+        };
+        let run = listen::run(bind, serve, inbox, started);
         let thread = std::thread::Builder::new()
             .name("rl-lab-proxy".to_owned())
             .spawn(move || runtime.block_on(run))?;

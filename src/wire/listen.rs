@@ -1,16 +1,14 @@
-//! The proxy's thread: accepts, refuses, cuts.
+//! A thread that takes connections: accepts, refuses, cuts.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-use super::connection;
 use super::hang_up::HangUp;
-use super::shared::Shared;
 
 /// What the thread is asked to do. It acknowledges when it is done.
 pub enum Order {
@@ -68,10 +66,10 @@ impl Door {
     }
 }
 
-/// Runs until nobody can send orders any more.
-pub async fn run(
+/// Serves each connection, numbered from 1, until nobody can send orders any more.
+pub async fn run<F: Future<Output = ()> + Send + 'static>(
     bind: SocketAddr,
-    shared: Arc<Shared>,
+    mut serve: impl FnMut(u64, HangUp<TcpStream>) -> F,
     mut orders: UnboundedReceiver<Order>,
     started: mpsc::Sender<io::Result<SocketAddr>>,
 ) {
@@ -98,8 +96,7 @@ pub async fn run(
             },
             client = door.accept() => {
                 accepted += 1;
-                let line = shared.open(accepted);
-                connections.spawn(connection::serve(client, Arc::clone(&shared), line));
+                connections.spawn(serve(accepted, client));
             }
             Some(_) = connections.join_next() => {}
         }
