@@ -77,7 +77,7 @@ impl Progress for Stderr {
         };
         match (self.volume, &self.bar) {
             (Volume::Quiet, _) | (Volume::Normal, Some(_)) => {}
-            _ => self.say(&format!("{} · {}: {}", report.scenario, report.limiter, verdicts())),
+            _ => self.say(&format!("{} · {}: {}", report.scenario, label(report), verdicts())),
         }
         if self.volume == Volume::Verbose {
             let h = report.honesty;
@@ -91,4 +91,19 @@ impl Progress for Stderr {
             ));
         }
     }
+}
+
+/// The cell as one reads it while it runs; the tables leave out what all cells have in common.
+fn label(report: &CellReport) -> String {
+    let mut label = report.limiter.clone();
+    if let Some(policy) = &report.policy {
+        label += &format!(" + {policy}");
+    }
+    if report.policy.is_some() || report.rounds.iter().any(|r| !r.phases.is_empty()) {
+        label += &format!(", {}", report.client);
+    }
+    if let Some(variation) = &report.variation {
+        label += &format!(" ({variation})");
+    }
+    label
 }

@@ -15,6 +15,7 @@ pub mod redis_rs_multiplexed;
 mod redis_rs_session;
 pub mod replays_in_flight;
 pub mod retries_on_timeout;
+pub mod sentinel;
 pub mod waits_for_reconnect;
 
 use std::sync::Arc;

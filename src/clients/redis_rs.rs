@@ -297,6 +297,7 @@ impl Wire {
                     }
                     // Once more, whatever became of it.
                     replays -= 1;
+                    tokio::time::sleep(RETRY).await;
                 }
             }
         };

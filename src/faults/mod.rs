@@ -6,9 +6,14 @@
 
 pub mod black_hole;
 pub mod cut;
+pub mod cut_link;
+pub mod delay_link;
+pub mod demote;
 pub mod freeze;
+pub mod hold_link;
 pub mod kill;
 pub mod lost_reply;
+pub mod promote;
 pub mod slow;
 
 use crate::model::names;
@@ -22,6 +27,11 @@ pub static ALL: &[&dyn Fault] = &[
     &slow::Slow,
     &cut::Cut,
     &lost_reply::LostReply,
+    &hold_link::HoldLink,
+    &cut_link::CutLink,
+    &delay_link::DelayLink,
+    &promote::Promote,
+    &demote::Demote,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Fault, String> {
@@ -43,10 +53,19 @@ pub fn check(planned: &PlannedFault) -> Result<(), String> {
 fn takes_none(planned: &PlannedFault) -> Result<(), String> {
     let name = &planned.fault;
     match (planned.by, planned.after) {
+        _ if planned.named.is_some() => Err(format!("{name} takes no named")),
         (Some(_), _) => Err(format!("{name} takes no by")),
         (_, Some(_)) => Err(format!("{name} takes no after")),
         _ => Ok(()),
     }
+}
+
+/// For faults that strike a replica or the link to it.
+fn on_a_replica(planned: &PlannedFault) -> Result<(), String> {
+    if planned.on.starts_with("replica-") {
+        return Ok(());
+    }
+    Err(format!("{} is on a replica, such as \"replica-1\", not on '{}'", planned.fault, planned.on))
 }
 
 #[cfg(test)]

@@ -91,6 +91,8 @@ fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {
     blocks.push(table(scenario, cells, &labels));
     blocks.extend(further(words::CRASH_HEADS, &words::crashes(cells, &labels)));
     blocks.extend(further(words::PHASE_HEADS, &words::phases(cells, &labels)));
+    let told = words::told(cells, &labels);
+    blocks.extend(titled("What was broken and done", told.iter().map(|line| prose(line)).collect()));
     for kind in Kind::ALL {
         let entries = findings::of_kind(kind, cells, &labels);
         blocks.extend(titled(kind.title(), entries.iter().map(item).collect()));

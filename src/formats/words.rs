@@ -78,6 +78,19 @@ pub fn crashes(cells: &[&CellReport], labels: &[String]) -> Vec<[String; 5]> {
     rounds.filter_map(row).collect()
 }
 
+/// What was broken and done, cell by cell; cells that went through exactly the same share a line.
+pub fn told(cells: &[&CellReport], labels: &[String]) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for (cell, label) in cells.iter().zip(labels).filter(|(c, _)| !c.told.is_empty()) {
+        let text = cell.told.join("; ");
+        match lines.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, of)) => of.push(label),
+            None => lines.push((text, vec![label])),
+        }
+    }
+    lines.into_iter().map(|(text, of)| format!("{text} — {}", of.join(", "))).collect()
+}
+
 /// The heads of the table of phases.
 pub const PHASE_HEADS: [&str; 6] = [
     "limiter",

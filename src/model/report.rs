@@ -137,6 +137,9 @@ pub struct CellReport {
     /// What was gone through, where schedules were searched instead of load being driven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchReport>,
+    /// What was broken or done meanwhile, and what came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
     /// Error texts with how often each came up.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,

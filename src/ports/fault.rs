@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::BoxFuture;
 use super::backend::{BackendError, Server};
+use super::link::Link;
 use super::route::Configured;
 use super::topology::Deployment;
 use crate::model::scenario::PlannedFault;
@@ -80,6 +81,13 @@ impl Ground {
     /// The server of this name, or what there is.
     pub fn server(&self, name: &str) -> Result<&Arc<dyn Server>, BackendError> {
         self.deployment.named(name).map_err(BackendError::Missing)
+    }
+
+    /// The link to the replica of this name.
+    pub fn link(&self, replica: &str) -> Result<&Arc<dyn Link>, BackendError> {
+        let place = replica.strip_prefix("replica-").and_then(|n| n.parse::<usize>().ok()?.checked_sub(1));
+        let link = place.and_then(|place| self.deployment.links.get(place));
+        link.ok_or_else(|| BackendError::Missing(format!("there is no link to '{replica}' in this topology")))
     }
 
     pub fn way(&self) -> Result<&Arc<dyn Way>, BackendError> {

@@ -1,5 +1,6 @@
 //! What somebody else does to the store while it is called, done and recorded.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,20 @@ return {turns, took}";
 
 /// Turns to measure the server's pace with: some ten milliseconds.
 const TRIAL: u64 = 2_000;
+
+/// The lab's own keys; no limiter's begins so.
+const MARKER: &str = "rl-lab-wait";
+const FILL: &str = "rl-lab-fill:";
+
+async fn filled(connection: &mut Patient) -> Result<Vec<String>, redis::RedisError> {
+    redis::cmd("KEYS").arg(format!("{FILL}*")).query_async(connection).await
+}
+
+async fn evicted(connection: &mut Patient) -> Result<u64, redis::RedisError> {
+    let stats: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
+    let told = stats.lines().find_map(|l| l.strip_prefix("evicted_keys:"));
+    Ok(told.and_then(|n| n.trim().parse().ok()).unwrap_or(0))
+}
 
 pub struct Acts {
     connection: Patient,
@@ -90,20 +105,59 @@ impl Acts {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    async fn perform(&self, planned: &PlannedAct) -> Result<(), redis::RedisError> {
+    /// Does it, and says what came of it.
+    async fn perform(&self, planned: &PlannedAct) -> Result<Option<String>, redis::RedisError> {
+        let mut connection = self.connection.clone();
         match planned.act {
-            Act::ScriptFlush => {
-                let mut connection = self.connection.clone();
-                redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut connection).await
-            }
+            Act::ScriptFlush => redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut connection).await?,
             Act::BusyScript => {
                 let us = planned.lasts.map_or(0, Span::millis) * 1_000;
                 let turns = us * 1_000 / self.turn_ns;
                 // Where TIME ends it, the turns only keep it from going on for ever.
                 let most = if self.time_moves { turns * 10 } else { turns };
-                self.busy(us, most.max(1)).await.map(|_| ())
+                self.busy(us, most.max(1)).await?;
+            }
+            Act::Wait => {
+                redis::cmd("SET").arg(MARKER).arg(1).exec_async(&mut connection).await?;
+                let wait = redis::cmd("WAIT").arg(1).arg(500).to_owned();
+                let have: u64 = wait.query_async(&mut connection).await?;
+                redis::cmd("DEL").arg(MARKER).exec_async(&mut connection).await?;
+                return Ok(Some(format!("WAIT 1 500 says {have}")));
+            }
+            Act::Fill => return self.fill(planned).await.map(Some),
+            Act::Empty => {
+                for key in filled(&mut connection).await? {
+                    redis::cmd("DEL").arg(key).exec_async(&mut connection).await?;
+                }
             }
         }
+        Ok(None)
+    }
+
+    /// Writes what fills the store. What the store refuses is counted, it is what there is to see.
+    async fn fill(&self, planned: &PlannedAct) -> Result<String, redis::RedisError> {
+        let mut connection = self.connection.clone();
+        let (count, bytes) = (planned.count.map_or(0, NonZeroU32::get), planned.bytes.map_or(0, NonZeroU32::get));
+        let value = vec![b'x'; bytes as usize];
+        let evicted = evicted(&mut connection).await?;
+        let (mut accepted, mut refusal) = (0, None);
+        for n in 0..count {
+            let mut set = redis::cmd("SET");
+            set.arg(format!("{FILL}{n}")).arg(value.as_slice());
+            if let Some(ttl) = planned.ttl {
+                set.arg("PX").arg(ttl.millis());
+            }
+            match set.exec_async(&mut connection).await {
+                Ok(()) => accepted += 1,
+                Err(error) if error.code().is_some() => {
+                    refusal.get_or_insert(error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let gone = self::evicted(&mut connection).await? - evicted;
+        let refused = refusal.map(|why| format!(", {} refused: {why}", count - accepted)).unwrap_or_default();
+        Ok(format!("{accepted} of {count} keys accepted{refused}; {gone} keys evicted"))
     }
 
     async fn busy(&self, us: u64, turns: u64) -> Result<(u64, u64), redis::RedisError> {
@@ -125,9 +179,9 @@ impl Actor for Acts {
         Box::pin(async move {
             let invoke = self.recorder.now();
             match self.perform(planned).await {
-                Ok(()) => {
+                Ok(told) => {
                     let complete = self.recorder.now();
-                    self.recorder.event(Event::Act { act: planned.act, invoke, complete });
+                    self.recorder.event(Event::Act { act: planned.act, invoke, complete, told });
                 }
                 Err(error) => {
                     self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

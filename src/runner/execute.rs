@@ -607,6 +607,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         client_named: cell.client_named,
         backend: backend.to_owned(),
         server: server.clone(),
+        topology: Some(cell.setup.topology.kind.clone()).filter(|kind| kind != "single"),
         limit: cell.setup.limit.limit,
         nodes: u16::try_from(cell.setup.workload.nodes.get()).unwrap_or(u16::MAX),
         rounds: cell.setup.workload.rounds.get(),

@@ -8,6 +8,7 @@ use crate::model::figures;
 use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
 use crate::model::op::Outcome;
 use crate::model::phases;
+use crate::model::units::Nanos;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
 use crate::model::verdict::{Finding, Verdict, standing};
 
@@ -35,8 +36,30 @@ pub fn judge(cell: &Cell) -> CellReport {
         figures: figures::measure(cell),
         honesty: honesty(cell),
         search: None,
+        told: told(cell),
         errors,
     }
+}
+
+/// What was broken or done and what came of it, in its order; the same in several rounds is said once.
+fn told(cell: &Cell) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for round in &cell.rounds {
+        let at = |t: Nanos| format!("{:.1} s", Nanos(t.0.saturating_sub(round.began.0)).millis() / 1e3);
+        let faults = round.faults.iter().map(|f| {
+            let to = f.over.map(|over| format!(" to {}", at(over))).unwrap_or_default();
+            let told = f.told.as_ref().map(|t| format!(": {t}")).unwrap_or_default();
+            (f.asked, format!("{} of {} from {}{to}{told}", f.fault, f.on, at(f.asked)))
+        });
+        let acts = round.acts.iter().filter_map(|a| {
+            let told = a.told.as_ref()?;
+            Some((a.invoke, format!("{} at {}: {told}", a.act.name(), at(a.invoke))))
+        });
+        let mut all: Vec<(Nanos, String)> = faults.chain(acts).collect();
+        all.sort();
+        lines.extend(all.into_iter().map(|(_, line)| line));
+    }
+    lines
 }
 
 /// As it was driven, with what only the whole record shows.

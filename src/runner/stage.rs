@@ -7,12 +7,13 @@ use super::faults::Faults;
 use super::plan::CellPlan;
 use super::record::Recorder;
 use super::way::Proxied;
+use crate::clients::sentinel::Asked;
 use crate::faults;
 use crate::model::scenario::{PlannedFault, Setup};
 use crate::ports::backend::BackendError;
 use crate::ports::fault::{Ground, Way};
 use crate::ports::route::{Configured, Route};
-use crate::ports::topology::Deployment;
+use crate::ports::topology::{Deployment, Entry};
 
 /// Servers and the way to them.
 pub struct Stage {
@@ -36,10 +37,13 @@ impl Stage {
         } else {
             None
         };
-        let address = way.as_ref().map_or_else(|| deployment.primary.address(), |way| way.address());
-        let configured = Configured::at(address);
-        let route = Arc::clone(&configured) as Arc<dyn Route>;
-        Ok(Self { deployment, route, configured: Some(configured), way })
+        let (route, configured): (Arc<dyn Route>, _) = match (&deployment.entry, &way) {
+            (Entry::Sentinel { master, sentinels }, None) => (Asked::of(master, sentinels), None),
+            (_, Some(way)) => configured(way.address()),
+            (Entry::Direct(address), None) => configured(*address),
+            (Entry::Cluster { .. }, None) => configured(deployment.primary.address()),
+        };
+        Ok(Self { deployment, route, configured, way })
     }
 
     /// Where the lab itself looks at the store.
@@ -59,6 +63,12 @@ impl Stage {
         };
         Some(Faults::new(ground, &setup.faults, lanes))
     }
+}
+
+/// An address that the app servers' configuration names.
+fn configured(address: SocketAddr) -> (Arc<dyn Route>, Option<Arc<Configured>>) {
+    let configured = Configured::at(address);
+    (Arc::clone(&configured) as Arc<dyn Route>, Some(configured))
 }
 
 /// The cells that are driven at the same time, group by group, by their places in the plan.

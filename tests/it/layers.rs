@@ -11,7 +11,7 @@ use crate::imports::paths;
 const FAMILIES: [&str; 9] = [
     "limiters", "clients", "backends", "topologies", "faults", "workloads", "checkers", "explorer", "formats",
 ];
-const BETWEEN_PORTS: [(&str, &str); 12] = [
+const BETWEEN_PORTS: [(&str, &str); 13] = [
     ("limiter", "clock"),
     ("limiter", "store"),
     ("workload", "limiter"),
@@ -19,6 +19,7 @@ const BETWEEN_PORTS: [(&str, &str); 12] = [
     ("topology", "backend"),
     ("policy", "clock"),
     ("policy", "limiter"),
+    ("fault", "link"),
     ("fault", "backend"),
     ("fault", "route"),
     ("fault", "topology"),

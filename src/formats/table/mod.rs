@@ -79,6 +79,7 @@ fn section(page: &mut Page, scenario: &ScenarioSummary, cells: &[&CellReport]) {
         page.push("");
         page.text.push_str(&grid::render(&[head].into_iter().chain(rows).collect::<Vec<_>>(), page.look));
     }
+    told(page, cells, &labels);
     evidence(page, cells, &labels);
 }
 
@@ -142,6 +143,18 @@ fn in_brief(page: &mut Page, entry: &Entry<'_>) {
         Verdict::Pass => format!("{checks}: {text} — {limiters}"),
         _ => format!("{limiters} · {checks}: {text}"),
     });
+}
+
+/// What was broken and done: of cells that went through the same, once.
+fn told(page: &mut Page, cells: &[&CellReport], labels: &[String]) {
+    let told = words::told(cells, labels);
+    if told.is_empty() {
+        return;
+    }
+    page.head("What was broken and done", Tone::Plain);
+    for line in told {
+        page.hanging(&line);
+    }
 }
 
 fn trouble(page: &mut Page, cells: &[&CellReport], labels: &[String]) {

@@ -120,6 +120,9 @@ pub enum Event {
         act: Act,
         invoke: Nanos,
         complete: Nanos,
+        /// What came of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        told: Option<String>,
     },
     /// A fault is in force.
     Fault {
@@ -220,6 +223,9 @@ pub struct CellHeader {
     pub client_named: bool,
     pub backend: String,
     pub server: ServerInfo,
+    /// Which servers there are; one where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
     pub limit: Limit,
     pub nodes: u16,
     /// Rounds that were planned; a history with fewer is cut short.
@@ -336,11 +342,12 @@ pub struct Touch {
 }
 
 /// What somebody else did to the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acted {
     pub act: Act,
     pub invoke: Nanos,
     pub complete: Nanos,
+    pub told: Option<String>,
 }
 
 /// A fault that was in force.

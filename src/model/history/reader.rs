@@ -204,11 +204,11 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.touches.push(Touch { op, keys, refused, at });
             return Ok(());
         }
-        Event::Act { act, invoke, complete } => {
+        Event::Act { act, invoke, complete, told } => {
             if complete < invoke {
                 return Err("an act that completes before it was begun");
             }
-            round.acts.push(Acted { act, invoke, complete });
+            round.acts.push(Acted { act, invoke, complete, told });
             return Ok(());
         }
         Event::Fault { id, fault, on, asked, at, told } => {

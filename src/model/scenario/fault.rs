@@ -33,6 +33,9 @@ pub struct PlannedFault {
     /// After how many writes a hold holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u32>,
+    /// Which writes those are; any where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
 }
 
 fn primary() -> String {
@@ -94,7 +97,7 @@ impl PlannedFault {
             words += &format!(" by {by}");
         }
         if let Some(after) = self.after {
-            words += &format!(" after {after} writes");
+            words += &format!(" after {after} {}", self.named.as_deref().unwrap_or("writes"));
         }
         words += &format!(" of {}", self.on);
         words += &match self.times.get() {

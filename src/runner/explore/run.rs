@@ -350,6 +350,7 @@ impl Exploration {
             checks: checks.collect(),
             figures,
             honesty: CellHonesty::default(),
+            told: Vec::new(),
             search: Some(search.unwrap_or_else(|| self.searched(&Explored::default(), &|_| None))),
             errors: Default::default(),
         }
