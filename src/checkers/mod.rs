@@ -5,6 +5,7 @@
 
 mod bound;
 pub mod bounded_latency;
+pub mod clock_independent;
 mod common;
 pub mod cost;
 pub mod declared_outage_policy;
@@ -44,6 +45,7 @@ pub static ALL: &[&dyn Checker] = &[
     &bounded_latency::BoundedLatency,
     &declared_outage_policy::DeclaredOutagePolicy,
     &effects_once::EffectsOnce,
+    &clock_independent::ClockIndependent,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

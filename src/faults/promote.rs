@@ -66,7 +66,8 @@ async fn promote(address: std::net::SocketAddr) -> Result<Option<String>, redis:
     let mut told = Vec::new();
     for key in keys.iter().take(4) {
         let value: Result<Option<u64>, _> = connection.get(key).await;
-        if let Ok(Some(value)) = value {
+        // Beyond that it is no count but a time.
+        if let Ok(Some(value @ ..1_000_000_000)) = value {
             let name = key.rsplit(':').next().unwrap_or(key);
             told.push(format!("{name} = {value}"));
         }

@@ -30,6 +30,8 @@ pub enum Figure {
     Undecided,
     ByPolicy,
     BackAfterMs,
+    NoticedAfterMs,
+    AdmittedUnnoticed,
     AppliedUnanswered,
     AppliedTwice,
     AsideMaxMs,
@@ -61,7 +63,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -76,6 +78,8 @@ impl Figure {
         Self::Undecided,
         Self::ByPolicy,
         Self::BackAfterMs,
+        Self::NoticedAfterMs,
+        Self::AdmittedUnnoticed,
         Self::AppliedUnanswered,
         Self::AppliedTwice,
         Self::AsideMaxMs,
@@ -100,6 +104,8 @@ impl Figure {
             Self::Undecided => "undecided",
             Self::ByPolicy => "by-policy",
             Self::BackAfterMs => "back-after-ms",
+            Self::NoticedAfterMs => "noticed-after-ms",
+            Self::AdmittedUnnoticed => "admitted-unnoticed",
             Self::AppliedUnanswered => "applied-unanswered",
             Self::AppliedTwice => "applied-twice",
             Self::AsideMaxMs => "aside-max-ms",
@@ -125,6 +131,8 @@ impl Figure {
             Self::Undecided => "calls without a decision",
             Self::ByPolicy => "decided by the policy",
             Self::BackAfterMs => "store again after ms",
+            Self::NoticedAfterMs => "noticed after ms",
+            Self::AdmittedUnnoticed => "admitted unnoticed",
             Self::AppliedUnanswered => "unanswered, yet applied",
             Self::AppliedTwice => "applied twice or more",
             Self::AsideMaxMs => "max without limiter in ms",
@@ -152,6 +160,10 @@ impl Figure {
             Self::Undecided => "calls that failed, or whose outcome nobody knows",
             Self::ByPolicy => "calls that the policy decided because the store did not",
             Self::BackAfterMs => "from the end of the last fault to the first answer of the store to a later call",
+            Self::NoticedAfterMs => {
+                "from the thaw of a primary that was replaced to the first error that told a node so"
+            }
+            Self::AdmittedUnnoticed => "calls that a replaced primary admitted after its thaw before anybody was told",
             Self::AppliedUnanswered => {
                 "counters that hold a call which the store never answered, where each call has a key of its own"
             }
@@ -169,7 +181,7 @@ impl Figure {
 
     /// Whether it is a time: of a machine and a moment.
     pub fn is_time(self) -> bool {
-        matches!(self, Self::P50Ms | Self::P99Ms | Self::MaxMs | Self::BackAfterMs | Self::AsideMaxMs)
+        matches!(self, Self::P50Ms | Self::P99Ms | Self::MaxMs | Self::BackAfterMs | Self::NoticedAfterMs | Self::AsideMaxMs)
     }
 }
 
@@ -214,6 +226,10 @@ pub fn measure(cell: &Cell) -> Figures {
     let by_policy = |r: &&Round| r.ops.iter().filter(|o| decider(o) == Decider::Policy).count();
     set(Figure::ByPolicy, broke.then(|| whole.iter().map(by_policy).sum::<usize>() as f64));
     set(Figure::BackAfterMs, phases::back_after_ms(cell));
+    let (noticed, unnoticed) = whole.iter().find_map(|r| phases::noticed(r)).unzip();
+    let replaced = cell.header.topology.is_some();
+    set(Figure::NoticedAfterMs, noticed.filter(|_| replaced));
+    set(Figure::AdmittedUnnoticed, unnoticed.filter(|_| replaced).map(|n: u64| n as f64));
     let (unanswered, twice) = applied(&whole).unzip();
     set(Figure::AppliedUnanswered, unanswered.map(|n| n as f64));
     set(Figure::AppliedTwice, twice.map(|n| n as f64));

@@ -3,6 +3,8 @@
 //! A call belongs to the phase in which it was made. Times are those of the caller: from the request's arrival
 //! to its answer, whatever the store did.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::history::{Cell, Round};
@@ -144,6 +146,21 @@ pub fn back_after_ms(cell: &Cell) -> Option<f64> {
         Some(rounded(first.0.saturating_sub(over.0)))
     };
     cell.rounds.iter().filter_map(of).max_by(f64::total_cmp)
+}
+
+/// How long after its thaw a frozen primary was found to be none any more, by the node that found out last, in
+/// ms; and how many calls it admitted until then. `None` where nobody did.
+pub fn noticed(round: &Round) -> Option<(f64, u64)> {
+    let thawed = round.faults.iter().rfind(|f| f.fault == "freeze")?.over?;
+    let nodes: BTreeSet<_> = round.ops.iter().map(|op| op.node).collect();
+    let (mut last, mut admitted) = (0_i64, 0);
+    for node in nodes {
+        let after = || round.ops.iter().filter(|op| op.node == node && op.invoke >= thawed);
+        let told = after().find(|op| decider(op) != Decider::Store)?.invoke;
+        last = last.max(told.0.saturating_sub(thawed.0));
+        admitted += after().filter(|op| op.invoke < told && op.outcome == Outcome::Admitted).count() as u64;
+    }
+    (last > 0).then(|| (rounded(last), admitted))
 }
 
 fn rounded(ns: i64) -> f64 {

@@ -41,6 +41,22 @@ async fn filled(connection: &mut Patient) -> Result<Vec<String>, redis::RedisErr
     redis::cmd("KEYS").arg(format!("{FILL}*")).query_async(connection).await
 }
 
+/// Writes ever smaller values until none fits any more: what was refused for its size leaves room for a counter.
+async fn top_up(connection: &mut Patient) -> Result<(), redis::RedisError> {
+    for bytes in [256, 64, 16, 1] {
+        for n in 0..1_000 {
+            let mut set = redis::cmd("SET");
+            set.arg(format!("{FILL}{bytes}-{n}")).arg("x".repeat(bytes));
+            match set.exec_async(connection).await {
+                Ok(()) => {}
+                Err(error) if error.code().is_some() => break,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
 async fn evicted(connection: &mut Patient) -> Result<u64, redis::RedisError> {
     let stats: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
     let told = stats.lines().find_map(|l| l.strip_prefix("evicted_keys:"));
@@ -154,6 +170,9 @@ impl Acts {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if refusal.is_some() {
+            top_up(&mut connection).await?;
         }
         let gone = self::evicted(&mut connection).await? - evicted;
         let refused = refusal.map(|why| format!(", {} refused: {why}", count - accepted)).unwrap_or_default();

@@ -9,6 +9,7 @@ use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
 use crate::model::op::Outcome;
 use crate::model::phases;
 use crate::model::units::Nanos;
+use crate::model::scenario::PlannedClock;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
 use crate::model::verdict::{Finding, Verdict, standing};
 
@@ -36,9 +37,33 @@ pub fn judge(cell: &Cell) -> CellReport {
         figures: figures::measure(cell),
         honesty: honesty(cell),
         search: None,
-        told: told(cell),
+        told: told(cell).into_iter().chain(per_window(cell)).collect(),
         errors,
     }
+}
+
+/// What was admitted in each window's length from the first call on, where clocks were wrong over several.
+fn per_window(cell: &Cell) -> Option<String> {
+    let window = cell.header.contract.bound.window()?;
+    if cell.header.clocks.is_empty() {
+        return None;
+    }
+    let mut counts: Vec<u64> = Vec::new();
+    for round in &cell.rounds {
+        let first = round.ops.first()?.invoke;
+        for op in round.ops.iter().filter(|o| o.outcome == Outcome::Admitted) {
+            // A call that is due as a window begins belongs to it, however punctual the first one was.
+            let place = usize::try_from((op.invoke.0 - first.0 + LATE_NS) / window.nanos()).ok()?;
+            counts.resize(counts.len().max(place + 1), 0);
+            counts[place] += 1;
+        }
+    }
+    const MOST: usize = 12;
+    const LATE_NS: i64 = 5_000_000;
+    let clocks: Vec<String> = cell.header.clocks.iter().map(PlannedClock::in_words).collect();
+    let shown: Vec<String> = counts.iter().take(MOST).map(u64::to_string).collect();
+    let more = if counts.len() > MOST { " …" } else { "" };
+    Some(format!("{}: admitted in each {window}: {}{more}", clocks.join(", "), shown.join(" ")))
 }
 
 /// What was broken or done and what came of it, in its order; the same in several rounds is said once.
