@@ -5,7 +5,7 @@
 //! | floor | modules | what lives there |
 //! |---|---|---|
 //! | 0 | [`model`] | pure data and arithmetic: units, contracts, ops, histories, verdicts, scenarios |
-//! | 1 | [`ports`] | one trait per file: limiter, store, backend, topology, workload, checker, format, clock |
+//! | 1 | [`ports`] | one trait per file: limiter, store, backend, topology, link, workload, checker, format, clock |
 //! | 1 | [`wire`] | RESP2 and RESP3, and a proxy that can interfere at a step of the protocol |
 //! | 2 | [`limiters`] [`clients`] [`backends`] [`topologies`] [`workloads`] [`checkers`] [`formats`] | one family each; they never import each other |
 //! | 3 | [`runner`] | the only place where families meet: plan, stage, drive, judge, store |

@@ -8,12 +8,11 @@ use bollard::errors::Error;
 use bollard::models::{ContainerInspectResponse, NetworkConnectRequest, NetworkDisconnectRequest};
 use bollard::query_parameters::{KillContainerOptionsBuilder, LogsOptionsBuilder};
 use futures_util::StreamExt;
-use testcontainers::{ContainerAsync, GenericImage};
 use tokio::time::{sleep, timeout};
 
 use super::create;
 use super::docker::Shared;
-use super::engine::{explain, has_status};
+use super::engine::{self, explain, has_status};
 use super::journal::Made;
 use super::network::{Path, Place};
 use super::{arguments, last_words, preload, probe};
@@ -33,12 +32,11 @@ pub struct Container {
     /// The container's name, unique in the engine.
     container: String,
     spec: ServerSpec,
-    /// Its own address on the run's network, where clients and servers reach it there; `None` where they
-    /// do not, and once it is removed.
+    /// Its own address on the run's network; `None` once it is removed.
     place: Mutex<Option<Place>>,
     address: Mutex<SocketAddr>,
-    /// `None` once removed. Removes the container when dropped, should nobody have stopped it.
-    handle: tokio::sync::Mutex<Option<ContainerAsync<GenericImage>>>,
+    /// Until it is removed.
+    there: tokio::sync::Mutex<bool>,
 }
 
 impl Container {
@@ -55,31 +53,20 @@ impl Container {
         let docker_host = shared.engine.host.clone();
         shared.journal.note(&Made::Container { name: container.clone(), docker_host })?;
         let failed = |why: String| BackendError::StartFailed { server: spec.name.clone(), why };
-        let place = match shared.network.path {
-            Path::BridgeIp => Some(shared.network.place().map_err(failed)?),
-            Path::PublishedPort => None,
-        };
-        let handle = match create::make(&shared, &container, spec, settings).await {
-            Ok(handle) => handle,
-            Err(error) => {
-                // testcontainers leaves a container behind whose start was refused.
-                let _ = shared.engine.remove_container(&container).await;
-                return Err(error);
-            }
-        };
+        let place = shared.network.place().map_err(failed)?;
+        if let Err(error) = create::make(&shared, &container, spec, settings, place.address()).await {
+            let _ = shared.engine.remove_container(&container).await;
+            return Err(error);
+        }
         let server = Self {
             shared,
             name,
             container,
             spec: spec.clone(),
-            place: Mutex::new(place),
+            place: Mutex::new(Some(place)),
             address: Mutex::new(SocketAddr::from(([0, 0, 0, 0], 0))),
-            handle: tokio::sync::Mutex::new(Some(handle)),
+            there: tokio::sync::Mutex::new(true),
         };
-        if let Err(error) = server.settle().await {
-            let _ = server.remove().await;
-            return Err(error);
-        }
         match server.wait_until_ready().await {
             Ok(()) => Ok(server),
             Err(error) => {
@@ -87,13 +74,6 @@ impl Container {
                 Err(error)
             }
         }
-    }
-
-    /// Gives the container its own address in place of the one it was lent by the engine.
-    async fn settle(&self) -> Result<(), BackendError> {
-        let Some(address) = self.own_address() else { return Ok(()) };
-        self.leave_network().await.map_err(|e| self.refused("settling", &e))?;
-        self.join_network(address).await.map_err(|e| self.refused("settling", &e))
     }
 
     fn own_address(&self) -> Option<Ipv4Addr> {
@@ -169,10 +149,7 @@ impl Container {
 
     async fn published_address(&self, about: &ContainerInspectResponse) -> Option<SocketAddr> {
         let port = create::published_port(about)?;
-        let host = match self.handle.lock().await.as_ref() {
-            Some(handle) => handle.get_host().await.ok()?.to_string(),
-            None => return None,
-        };
+        let host = self.shared.engine.published_at().await;
         tokio::net::lookup_host((host.as_str(), port)).await.ok()?.next()
     }
 
@@ -193,10 +170,11 @@ impl Container {
     }
 
     async fn remove(&self) -> Result<(), BackendError> {
-        let Some(handle) = self.handle.lock().await.take() else { return Ok(()) };
+        let mut there = self.there.lock().await;
+        if !std::mem::replace(&mut *there, false) {
+            return Ok(());
+        }
         let removed = self.shared.engine.remove_container(&self.container).await;
-        // It would remove the container a second time, and block this thread for it.
-        std::mem::forget(handle);
         match removed {
             Err(error) if !has_status(&error, 404) => Err(self.refused("removing", &error)),
             _ => {
@@ -219,13 +197,21 @@ impl Container {
     }
 }
 
+/// Should nobody have stopped it. On a thread and a connection of its own: the runtime may be going, too.
 impl Drop for Container {
     fn drop(&mut self) {
-        // The handle's own drop needs a runtime to remove the container; without one it panics,
-        // and gc does the work.
-        if tokio::runtime::Handle::try_current().is_err() {
-            std::mem::forget(self.handle.get_mut().take());
+        if !*self.there.get_mut() {
+            return;
         }
+        let (host, container) = (self.shared.engine.host.clone(), self.container.clone());
+        let removal = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+            runtime.block_on(async {
+                engine::connect(&host).await.ok()?.remove_container(&container).await.ok()
+            })
+        });
+        // If it fails, the sweep tries again and has the last word.
+        let _ = removal.join();
     }
 }
 
@@ -270,7 +256,7 @@ impl Server for Container {
     }
 
     fn can_isolate(&self) -> bool {
-        self.own_address().is_some()
+        self.shared.network.path == Path::BridgeIp
     }
 
     fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>> {

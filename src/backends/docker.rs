@@ -1,4 +1,4 @@
-//! Servers in containers: testcontainers makes them, bollard breaks and mends them.
+//! Servers in containers on a network of the run's own.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};

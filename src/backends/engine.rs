@@ -33,8 +33,7 @@ pub struct Engine {
     pub api: String,
 }
 
-/// Where the engine is, by the rules of the `docker` command and of testcontainers, which connects
-/// on its own and must come to the same answer.
+/// Where the engine is, by the rules of the `docker` command.
 pub fn host() -> Result<String, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     host_from(variable, |path| path.exists())
@@ -136,6 +135,22 @@ pub fn has_status(error: &Error, status: u16) -> bool {
 }
 
 impl Engine {
+    /// Where a port is reached that was published here: on the machine of the engine. From inside of a
+    /// container that was given the engine's socket, that is the gateway of the default network.
+    pub async fn published_at(&self) -> String {
+        let elsewhere = ["tcp://", "http://"].iter().find_map(|scheme| self.host.strip_prefix(scheme));
+        if let Some(authority) = elsewhere {
+            let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+            return host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        }
+        let gateway = async {
+            let bridge = self.docker.inspect_network("bridge", None).await.ok()?;
+            bridge.ipam?.config?.into_iter().find_map(|range| range.gateway)
+        };
+        let inside = Path::new("/.dockerenv").exists();
+        if inside { gateway.await } else { None }.unwrap_or_else(|| "localhost".to_owned())
+    }
+
     /// Removes what a run made here: what carries its label, be it journalled or not. What merely
     /// has a journalled name and not the label is somebody else's, and is reported as left.
     pub async fn sweep(

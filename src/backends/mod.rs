@@ -1,6 +1,6 @@
 //! Backends: where a run's servers come from.
 //!
-//! `docker` (containers, through testcontainers and bollard) and `local` (child processes) are one
+//! `docker` (containers, through bollard) and `local` (child processes) are one
 //! trait, [`Backend`]. Whatever they make is in the run's [`journal`] first, and everything that
 //! ends a run goes through [`gc::sweep`]: an orderly end, an error, Ctrl-C, and after a SIGKILL
 //! the next `rl-lab gc`.
@@ -23,6 +23,7 @@ mod preload;
 pub mod probe;
 mod processes;
 mod spawner;
+mod tar;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -69,8 +69,9 @@ impl Network {
     /// An address that no other server has.
     pub fn place(&self) -> Result<Place, String> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = (2..LENT).find(|n| !taken.contains(n)).ok_or_else(|| {
-            format!("the run's network has room for {} servers at a time, and they are all there", LENT - 2)
+        let number = PLACES.into_iter().find(|n| !taken.contains(n)).ok_or_else(|| {
+            let room = PLACES.count();
+            format!("the run's network has room for {room} servers at a time, and they are all there")
         })?;
         taken.insert(number);
         Ok(Place { address: self.nth(number), number, taken: Arc::clone(&self.taken) })
@@ -80,16 +81,15 @@ impl Network {
 /// How many subnets to try. Others may use the range too, but hardly a run of 64.
 const TRIES: u32 = 64;
 
-/// `10.213.0.0/16` in networks of 32 addresses.
-const SUBNETS: u32 = 2048;
+/// `10.213.0.0/16` in networks of 16 addresses.
+const SUBNETS: u32 = 4096;
 
-/// From here on the addresses of a network are the engine's: lent to a container that starts, until it is
-/// given its own, of which there are 14 below.
-const LENT: u32 = 16;
+/// The places in a subnet that servers can have: all but network, gateway and broadcast.
+const PLACES: std::ops::RangeInclusive<u32> = 2..=14;
 
 /// The n-th subnet: its address and its first host, which becomes the gateway.
 fn subnet(n: u32) -> (Ipv4Addr, Ipv4Addr) {
-    let base = u32::from(Ipv4Addr::new(10, 213, 0, 0)) + (n % SUBNETS) * 32;
+    let base = u32::from(Ipv4Addr::new(10, 213, 0, 0)) + (n % SUBNETS) * 16;
     (Ipv4Addr::from(base), Ipv4Addr::from(base + 1))
 }
 
@@ -122,8 +122,7 @@ pub async fn create(engine: &Engine, run: &str, name: &str) -> Result<Network, S
 
 fn request(run: &str, name: &str, base: Ipv4Addr, gateway: Ipv4Addr) -> NetworkCreateRequest {
     let range = IpamConfig {
-        subnet: Some(format!("{base}/27")),
-        ip_range: Some(format!("{}/28", Ipv4Addr::from(u32::from(base) + LENT))),
+        subnet: Some(format!("{base}/28")),
         gateway: Some(gateway.to_string()),
         ..Default::default()
     };
@@ -152,8 +151,8 @@ mod tests {
     #[test]
     fn subnets_are_apart_and_stay_in_the_range() {
         assert_eq!(subnet(0), (Ipv4Addr::new(10, 213, 0, 0), Ipv4Addr::new(10, 213, 0, 1)));
-        assert_eq!(subnet(17).0, Ipv4Addr::new(10, 213, 2, 32));
-        assert_eq!(subnet(SUBNETS - 1).0, Ipv4Addr::new(10, 213, 255, 224));
+        assert_eq!(subnet(17).0, Ipv4Addr::new(10, 213, 1, 16));
+        assert_eq!(subnet(SUBNETS - 1).0, Ipv4Addr::new(10, 213, 255, 240));
         assert_eq!(subnet(SUBNETS), subnet(0));
         assert_ne!(first_subnet("20250101-a"), first_subnet("20250101-b"));
     }
@@ -163,9 +162,9 @@ mod tests {
         let base = Ipv4Addr::new(10, 213, 0, 32);
         let network = Network { name: String::new(), base, path: Path::BridgeIp, taken: Arc::default() };
         assert_eq!(network.gateway(), Ipv4Addr::new(10, 213, 0, 33));
-        let mut places: Vec<Place> = (0..14).map(|_| network.place().unwrap()).collect();
-        assert_eq!(places[13].address(), Ipv4Addr::new(10, 213, 0, 47));
-        assert!(network.place().err().unwrap().contains("14 servers"));
+        let mut places: Vec<Place> = (0..13).map(|_| network.place().unwrap()).collect();
+        assert_eq!(places[12].address(), Ipv4Addr::new(10, 213, 0, 46));
+        assert!(network.place().err().unwrap().contains("13 servers"));
         let back = places.remove(3).address();
         assert_eq!(network.place().unwrap().address(), back);
     }

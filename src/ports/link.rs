@@ -18,7 +18,8 @@ pub trait Link: Send + Sync {
     /// With 0 it holds at once. Takes the place of an earlier one.
     ///
     /// What the replica says goes on: it still acknowledges what it has, so the primary sees a replica
-    /// that is there and late. A replica that connects while its link is held waits with its first word.
+    /// that is there and late. A replica that connects while its link is held waits for the answer to its
+    /// request: it gave its connection up because nothing came on it (`repl-timeout`, a minute).
     fn hold_after(&self, writes: u64, named: Option<&str>);
 
     /// Holds the stream where it is.
