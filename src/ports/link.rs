@@ -40,7 +40,8 @@ pub trait Link: Send + Sync {
     /// Writes that were passed on so far.
     fn passed(&self) -> u64;
 
-    /// Writes that the primary has sent and that were not passed on: held, or delayed.
+    /// Writes that the primary has sent and that were not passed on: held, or delayed. When the connection
+    /// ends they are none any more; the next one brings them again.
     fn held(&self) -> u64;
 
     /// Whether the stream is held right now.

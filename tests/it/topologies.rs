@@ -149,6 +149,9 @@ mod cases {
         assert_eq!(counted_and_waited(primary, 1).await, 0);
         until("it still says that it is there", async || lag(primary).await.is_some_and(|s| s <= 1)).await;
         assert!(text(replica, "INFO replication").await.contains("master_link_status:up"));
+        // So a primary that wants a replica to be there finds nothing wrong.
+        ask::<()>(primary, "CONFIG SET min-replicas-to-write 1").await.unwrap();
+        count(primary, 1).await;
         text(replica, "REPLICAOF NO ONE").await;
         assert_eq!(counted(replica).await, 40);
         count(replica, 60).await;
@@ -188,11 +191,16 @@ mod cases {
         assert_eq!(counted_and_waited(primary, 2).await, 1);
         until("the other has it all", async || counted(lab.replicas[1].address()).await == 6).await;
         assert_eq!(counted(lab.replicas[0].address()).await, 0);
-        ask::<()>(primary, "CONFIG SET min-replicas-to-write 2").await.unwrap();
+        lab.links[1].cut().unwrap();
+        until("the primary has none", async || lag(primary).await.is_none()).await;
+        assert_eq!(counted_and_waited(primary, 1).await, 0);
+        ask::<()>(primary, "CONFIG SET min-replicas-to-write 1").await.unwrap();
         let refused = ask::<i64>(primary, "INCR count").await.unwrap_err();
         assert_eq!(refused.code(), Some("NOREPLICAS"), "{refused}");
-        link.mend().unwrap();
-        until("it has caught up", async || counted(lab.replicas[0].address()).await == 6).await;
+        for (link, replica) in lab.links.iter().zip(&lab.replicas) {
+            link.mend().unwrap();
+            until("it has caught up", async || counted(replica.address()).await == 7).await;
+        }
         until("writes are taken", async || ask::<i64>(primary, "INCR count").await.is_ok()).await;
     }
 
