@@ -1,6 +1,6 @@
 //! One server in a container.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::create;
 use super::docker::Shared;
 use super::engine::{explain, has_status};
 use super::journal::Made;
-use super::network::{Path, Place};
+use super::network::Path;
 use super::{arguments, last_words, preload, probe};
 use crate::ports::BoxFuture;
 use crate::ports::backend::{BackendError, Server, ServerSpec};
@@ -33,9 +33,6 @@ pub struct Container {
     /// The container's name, unique in the engine.
     container: String,
     spec: ServerSpec,
-    /// Its own address on the run's network, where clients and servers reach it there; `None` where they
-    /// do not, and once it is removed.
-    place: Mutex<Option<Place>>,
     address: Mutex<SocketAddr>,
     /// `None` once removed. Removes the container when dropped, should nobody have stopped it.
     handle: tokio::sync::Mutex<Option<ContainerAsync<GenericImage>>>,
@@ -54,11 +51,6 @@ impl Container {
         }
         let docker_host = shared.engine.host.clone();
         shared.journal.note(&Made::Container { name: container.clone(), docker_host })?;
-        let failed = |why: String| BackendError::StartFailed { server: spec.name.clone(), why };
-        let place = match shared.network.path {
-            Path::BridgeIp => Some(shared.network.place().map_err(failed)?),
-            Path::PublishedPort => None,
-        };
         let handle = match create::make(&shared, &container, spec, settings).await {
             Ok(handle) => handle,
             Err(error) => {
@@ -72,14 +64,9 @@ impl Container {
             name,
             container,
             spec: spec.clone(),
-            place: Mutex::new(place),
             address: Mutex::new(SocketAddr::from(([0, 0, 0, 0], 0))),
             handle: tokio::sync::Mutex::new(Some(handle)),
         };
-        if let Err(error) = server.settle().await {
-            let _ = server.remove().await;
-            return Err(error);
-        }
         match server.wait_until_ready().await {
             Ok(()) => Ok(server),
             Err(error) => {
@@ -89,15 +76,21 @@ impl Container {
         }
     }
 
-    /// Gives the container its own address in place of the one it was lent by the engine.
-    async fn settle(&self) -> Result<(), BackendError> {
-        let Some(address) = self.own_address() else { return Ok(()) };
-        self.leave_network().await.map_err(|e| self.refused("settling", &e))?;
-        self.join_network(address).await.map_err(|e| self.refused("settling", &e))
+    /// The address it was lent by the engine; `None` where it is not what it is reached by.
+    fn own_address(&self) -> Option<Ipv4Addr> {
+        match (self.shared.network.path, self.address().ip()) {
+            (Path::BridgeIp, IpAddr::V4(address)) => Some(address),
+            _ => None,
+        }
     }
 
-    fn own_address(&self) -> Option<Ipv4Addr> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Place::address)
+    /// Asks for the address that it has to be kept for its next start: the engine takes it back when a
+    /// container dies, and would give it to the next one. Asked for before it ever starts, it would cost each
+    /// start as much again.
+    async fn keep_address(&self) -> Result<(), Error> {
+        let Some(address) = self.own_address() else { return Ok(()) };
+        self.leave_network().await?;
+        self.join_network(address).await
     }
 
     async fn leave_network(&self) -> Result<(), Error> {
@@ -199,10 +192,7 @@ impl Container {
         std::mem::forget(handle);
         match removed {
             Err(error) if !has_status(&error, 404) => Err(self.refused("removing", &error)),
-            _ => {
-                drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 
@@ -256,7 +246,8 @@ impl Server for Container {
         Box::pin(async {
             let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
             let outcome = self.shared.engine.docker.kill_container(&self.container, Some(options)).await;
-            self.unless("killing", "is not running", outcome)
+            self.unless("killing", "is not running", outcome)?;
+            self.keep_address().await.map_err(|e| self.refused("keeping the address of", &e))
         })
     }
 

@@ -88,7 +88,7 @@ impl Backend for Docker {
 
     fn meeting_point(&self) -> Result<IpAddr, BackendError> {
         match self.shared.network.path {
-            Path::BridgeIp => Ok(self.shared.network.gateway().into()),
+            Path::BridgeIp => Ok(self.shared.network.gateway.into()),
             Path::PublishedPort => Err(BackendError::Unsupported(
                 "the containers live on another machine, from where nothing of the lab can be reached; \
                  use --backend local"

@@ -1,8 +1,7 @@
 //! A run's own network, and the way to the servers on it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest};
 
@@ -30,66 +29,20 @@ impl Path {
 /// A run's network, once it is there.
 pub struct Network {
     pub name: String,
-    base: Ipv4Addr,
-    pub path: Path,
-    /// Addresses that were given out, by their place in the subnet.
-    taken: Arc<Mutex<BTreeSet<u32>>>,
-}
-
-/// An address of a container's own, for as long as this is held. What the engine gives out by itself it
-/// takes back when the container dies or leaves the network, and gives to the next one.
-pub struct Place {
-    address: Ipv4Addr,
-    number: u32,
-    taken: Arc<Mutex<BTreeSet<u32>>>,
-}
-
-impl Place {
-    pub fn address(&self) -> Ipv4Addr {
-        self.address
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
-    }
-}
-
-impl Network {
     /// The engine's end of it.
-    pub fn gateway(&self) -> Ipv4Addr {
-        self.nth(1)
-    }
-
-    fn nth(&self, number: u32) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(self.base) + number)
-    }
-
-    /// An address that no other server has.
-    pub fn place(&self) -> Result<Place, String> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = (2..LENT).find(|n| !taken.contains(n)).ok_or_else(|| {
-            format!("the run's network has room for {} servers at a time, and they are all there", LENT - 2)
-        })?;
-        taken.insert(number);
-        Ok(Place { address: self.nth(number), number, taken: Arc::clone(&self.taken) })
-    }
+    pub gateway: Ipv4Addr,
+    pub path: Path,
 }
 
 /// How many subnets to try. Others may use the range too, but hardly a run of 64.
 const TRIES: u32 = 64;
 
-/// `10.213.0.0/16` in networks of 32 addresses.
-const SUBNETS: u32 = 2048;
-
-/// From here on the addresses of a network are the engine's: lent to a container that starts, until it is
-/// given its own, of which there are 14 below.
-const LENT: u32 = 16;
+/// `10.213.0.0/16` in networks of 16 addresses: 13 servers beside gateway, network and broadcast.
+const SUBNETS: u32 = 4096;
 
 /// The n-th subnet: its address and its first host, which becomes the gateway.
 fn subnet(n: u32) -> (Ipv4Addr, Ipv4Addr) {
-    let base = u32::from(Ipv4Addr::new(10, 213, 0, 0)) + (n % SUBNETS) * 32;
+    let base = u32::from(Ipv4Addr::new(10, 213, 0, 0)) + (n % SUBNETS) * 16;
     (Ipv4Addr::from(base), Ipv4Addr::from(base + 1))
 }
 
@@ -107,10 +60,7 @@ pub async fn create(engine: &Engine, run: &str, name: &str) -> Result<Network, S
     for n in (0..TRIES).map(|i| first_subnet(run) + i) {
         let (base, gateway) = subnet(n);
         match engine.docker.create_network(request(run, name, base, gateway)).await {
-            Ok(_) => {
-                let taken = Arc::default();
-                return Ok(Network { name: name.to_owned(), base, path: path_to(gateway), taken });
-            }
+            Ok(_) => return Ok(Network { name: name.to_owned(), gateway, path: path_to(gateway) }),
             Err(error) => refusal = explain(&error),
         }
         if !refusal.contains("overlap") {
@@ -122,8 +72,7 @@ pub async fn create(engine: &Engine, run: &str, name: &str) -> Result<Network, S
 
 fn request(run: &str, name: &str, base: Ipv4Addr, gateway: Ipv4Addr) -> NetworkCreateRequest {
     let range = IpamConfig {
-        subnet: Some(format!("{base}/27")),
-        ip_range: Some(format!("{}/28", Ipv4Addr::from(u32::from(base) + LENT))),
+        subnet: Some(format!("{base}/28")),
         gateway: Some(gateway.to_string()),
         ..Default::default()
     };
@@ -152,22 +101,10 @@ mod tests {
     #[test]
     fn subnets_are_apart_and_stay_in_the_range() {
         assert_eq!(subnet(0), (Ipv4Addr::new(10, 213, 0, 0), Ipv4Addr::new(10, 213, 0, 1)));
-        assert_eq!(subnet(17).0, Ipv4Addr::new(10, 213, 2, 32));
-        assert_eq!(subnet(SUBNETS - 1).0, Ipv4Addr::new(10, 213, 255, 224));
+        assert_eq!(subnet(17).0, Ipv4Addr::new(10, 213, 1, 16));
+        assert_eq!(subnet(SUBNETS - 1).0, Ipv4Addr::new(10, 213, 255, 240));
         assert_eq!(subnet(SUBNETS), subnet(0));
         assert_ne!(first_subnet("20250101-a"), first_subnet("20250101-b"));
-    }
-
-    #[test]
-    fn a_place_is_given_out_once_and_given_back() {
-        let base = Ipv4Addr::new(10, 213, 0, 32);
-        let network = Network { name: String::new(), base, path: Path::BridgeIp, taken: Arc::default() };
-        assert_eq!(network.gateway(), Ipv4Addr::new(10, 213, 0, 33));
-        let mut places: Vec<Place> = (0..14).map(|_| network.place().unwrap()).collect();
-        assert_eq!(places[13].address(), Ipv4Addr::new(10, 213, 0, 47));
-        assert!(network.place().err().unwrap().contains("14 servers"));
-        let back = places.remove(3).address();
-        assert_eq!(network.place().unwrap().address(), back);
     }
 
     #[test]

@@ -41,7 +41,9 @@ impl Checker for BoundedLatency {
         let (mut longest, mut struck, mut allowed) = (Nanos(0), 0_u64, i64::MAX);
         for round in &cell.rounds {
             let Some(slowest) = slowest_before(round, needs.recovers_within.nanos()) else {
-                return Finding::unknown("no call was made while nothing was broken: nothing to compare with");
+                return Finding::unknown(
+                    "no call was made while nothing was broken: nothing to compare with",
+                );
             };
             let within = needs.answers_within.nanos();
             let most = within.saturating_add(slowest.saturating_mul(3));
@@ -122,7 +124,8 @@ fn took(round: &Round, op: &Op) -> Option<i64> {
 }
 
 fn without_stalls(round: &Round, from: Nanos, to: Nanos) -> i64 {
-    let still = |(began, ended): &(Nanos, Nanos)| ended.0.min(to.0).saturating_sub(began.0.max(from.0)).max(0);
+    let still =
+        |(began, ended): &(Nanos, Nanos)| ended.0.min(to.0).saturating_sub(began.0.max(from.0)).max(0);
     to.0.saturating_sub(from.0).saturating_sub(round.stalls.iter().map(still).sum())
 }
 
@@ -139,9 +142,8 @@ fn aside(round: &Round, invoke: Nanos, took: i64, most: i64) -> String {
 /// round begins with it, were made when everything had been mended for a while.
 fn slowest_before(round: &Round, mended_for: i64) -> Option<i64> {
     let broke = round.faults.iter().map(|f| f.asked).min()?;
-    let slowest = |of: &dyn Fn(&&Op) -> bool| {
-        round.ops.iter().filter(of).filter_map(|op| took(round, op)).max()
-    };
+    let slowest =
+        |of: &dyn Fn(&&Op) -> bool| round.ops.iter().filter(of).filter_map(|op| took(round, op)).max();
     slowest(&|op| answered(round, op) < broke).or_else(|| {
         let mended = round.faults.iter().map(|f| f.over).max()??;
         slowest(&|op| op.invoke.0 >= mended.0.saturating_add(mended_for))

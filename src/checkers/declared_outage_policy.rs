@@ -66,7 +66,8 @@ fn is_outage(fault: &Faulted) -> bool {
 
 /// The outage inside which the store is said to have decided this.
 fn impossible<'r>(round: &'r Round, op: &Op) -> Option<&'r Faulted> {
-    let decided = matches!(op.outcome, Outcome::Admitted | Outcome::Denied) && op.source == Some(Source::Store);
+    let decided =
+        matches!(op.outcome, Outcome::Admitted | Outcome::Denied) && op.source == Some(Source::Store);
     round.faults.iter().find(|f| decided && is_outage(f) && f.covers(op.invoke, op.complete))
 }
 

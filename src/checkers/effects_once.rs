@@ -71,7 +71,9 @@ impl Checker for EffectsOnce {
         if doubtful == 0 {
             return Finding::unknown("the store answered every call, so none was in doubt");
         }
-        Finding::pass(format!("{doubtful} counters of calls without an answer hold no more than was called for"))
+        Finding::pass(format!(
+            "{doubtful} counters of calls without an answer hold no more than was called for"
+        ))
     }
 }
 

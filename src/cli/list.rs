@@ -4,10 +4,10 @@ use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::{Answer, Refusal, args, output};
+use crate::limiters::policies;
 use crate::model::figures::Figure;
 use crate::runner::exit::Exit;
 use crate::runner::scenarios;
-use crate::limiters::policies;
 use crate::{backends, checkers, clients, faults, formats, limiters, topologies, workloads};
 
 const KINDS: [&str; 11] = [

@@ -17,9 +17,5 @@ pub static PROFILE: Profile = Profile {
     connect: |access| Arc::new(RedisStore::new(access, MANNER, None)),
 };
 
-const MANNER: Manner = Manner {
-    response: None,
-    connect: Duration::from_secs(10),
-    unconnected: Unconnected::Waits,
-    replays: 20,
-};
+const MANNER: Manner =
+    Manner { response: None, connect: Duration::from_secs(10), unconnected: Unconnected::Waits, replays: 20 };

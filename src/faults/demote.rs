@@ -33,9 +33,11 @@ impl Fault for Demote {
     ) -> BoxFuture<'a, Result<Injected, BackendError>> {
         Box::pin(async move {
             let server = ground.server(&planned.on)?;
-            let refused = |why: String| BackendError::Engine { what: format!("demoting '{}'", server.name()), why };
+            let refused =
+                |why: String| BackendError::Engine { what: format!("demoting '{}'", server.name()), why };
             let configured = ground.configured.as_ref();
-            let configured = configured.ok_or_else(|| refused("nobody configures where the primary is".to_owned()))?;
+            let configured =
+                configured.ok_or_else(|| refused("nobody configures where the primary is".to_owned()))?;
             let primary = configured.primary().await.map_err(refused)?;
             let demoting = async {
                 let client = redis::Client::open(format!("redis://{}/", server.address()))?;

@@ -37,9 +37,8 @@ impl Fault for Freeze {
             let server = Arc::clone(ground.server(&planned.on)?);
             server.pause().await?;
             let struck = Some(Arc::clone(&server));
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
-                Box::pin(async move { server.resume().await })
-            });
+            let undo =
+                Box::new(move || -> BoxFuture<'static, _> { Box::pin(async move { server.resume().await }) });
             Ok(Injected { undo: Some(undo), struck, told: None })
         })
     }

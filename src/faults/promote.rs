@@ -39,7 +39,9 @@ impl Fault for Promote {
         Box::pin(async move {
             let server = ground.server(&planned.on)?;
             let configured = ground.configured.as_ref().ok_or_else(|| {
-                BackendError::Missing("nobody configures where the primary is: it is found by asking".to_owned())
+                BackendError::Missing(
+                    "nobody configures where the primary is: it is found by asking".to_owned(),
+                )
             })?;
             let told = promote(server.address()).await.map_err(|error| BackendError::Engine {
                 what: format!("promoting '{}'", server.name()),

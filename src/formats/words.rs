@@ -116,7 +116,8 @@ pub fn phases(cells: &[&CellReport], labels: &[String]) -> Vec<[String; 6]> {
             return None;
         }
         let waits = |phases: &[&Phase]| {
-            let longest = phases.iter().max_by(|a, b| a.max_ms.unwrap_or(0.0).total_cmp(&b.max_ms.unwrap_or(0.0)));
+            let longest =
+                phases.iter().max_by(|a, b| a.max_ms.unwrap_or(0.0).total_cmp(&b.max_ms.unwrap_or(0.0)));
             match longest.and_then(|p| Some((p.p50_ms?, p.max_ms?))) {
                 Some((p50, max)) => {
                     format!("{}, {}", figure_text(Figure::P50Ms, p50), figure_text(Figure::MaxMs, max))

@@ -159,11 +159,15 @@ impl Figure {
             Self::MostInWindow => "the most that one identity got in any span of one window's length",
             Self::Undecided => "calls that failed, or whose outcome nobody knows",
             Self::ByPolicy => "calls that the policy decided because the store did not",
-            Self::BackAfterMs => "from the end of the last fault to the first answer of the store to a later call",
+            Self::BackAfterMs => {
+                "from the end of the last fault to the first answer of the store to a later call"
+            }
             Self::NoticedAfterMs => {
                 "from the thaw of a primary that was replaced to the first error that told a node so"
             }
-            Self::AdmittedUnnoticed => "calls that a replaced primary admitted after its thaw before anybody was told",
+            Self::AdmittedUnnoticed => {
+                "calls that a replaced primary admitted after its thaw before anybody was told"
+            }
             Self::AppliedUnanswered => {
                 "counters that hold a call which the store never answered, where each call has a key of its own"
             }
@@ -181,7 +185,15 @@ impl Figure {
 
     /// Whether it is a time: of a machine and a moment.
     pub fn is_time(self) -> bool {
-        matches!(self, Self::P50Ms | Self::P99Ms | Self::MaxMs | Self::BackAfterMs | Self::NoticedAfterMs | Self::AsideMaxMs)
+        matches!(
+            self,
+            Self::P50Ms
+                | Self::P99Ms
+                | Self::MaxMs
+                | Self::BackAfterMs
+                | Self::NoticedAfterMs
+                | Self::AsideMaxMs
+        )
     }
 }
 

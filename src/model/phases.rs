@@ -96,7 +96,8 @@ fn phase(round: &Round, name: &str, from: Nanos, to: Nanos) -> Phase {
     let at = |t: Nanos| rounded(t.0.saturating_sub(round.began.0));
     let mut phase = Phase { name: name.to_owned(), from_ms: at(from), to_ms: at(to), ..Phase::default() };
     let last = round.ops.iter().map(|o| o.invoke).max();
-    let inside = |op: &&Op| op.invoke >= from && (op.invoke < to || (Some(op.invoke) == last && op.invoke == to));
+    let inside =
+        |op: &&Op| op.invoke >= from && (op.invoke < to || (Some(op.invoke) == last && op.invoke == to));
     let mut took = Vec::new();
     for op in round.ops.iter().filter(inside) {
         phase.offered += 1;
@@ -205,7 +206,8 @@ mod tests {
 
     #[test]
     fn times_of_one_fault_are_one_phase() {
-        let round = round(&[("cut", 100, 110), ("cut", 120, 130), ("cut", 140, 150)], &[(0, 1), (125, 1), (160, 1)]);
+        let round =
+            round(&[("cut", 100, 110), ("cut", 120, 130), ("cut", 140, 150)], &[(0, 1), (125, 1), (160, 1)]);
         let told: Vec<_> = of(&round).iter().map(|p| (p.name.clone(), p.offered)).collect();
         assert_eq!(told, [("before".into(), 1), ("cut".into(), 1), ("after".into(), 1)]);
     }

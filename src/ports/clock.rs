@@ -32,7 +32,8 @@ impl Clock for SystemClock {
 
     #[expect(clippy::disallowed_methods, reason = "the one place where node time comes from")]
     fn monotonic(&self) -> Duration {
-        static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+        static START: std::sync::LazyLock<std::time::Instant> =
+            std::sync::LazyLock::new(std::time::Instant::now);
         START.elapsed()
     }
 

@@ -18,7 +18,8 @@ pub trait Link: Send + Sync {
     /// With 0 it holds at once. Takes the place of an earlier one.
     ///
     /// What the replica says goes on: it still acknowledges what it has, so the primary sees a replica
-    /// that is there and late. A replica that connects while its link is held waits with its first word.
+    /// that is there and late. A replica that connects while its link is held waits for the answer to its
+    /// request: it gave its connection up because nothing came on it (`repl-timeout`, a minute).
     fn hold_after(&self, writes: u64, named: Option<&str>);
 
     /// Holds the stream where it is.
@@ -39,7 +40,8 @@ pub trait Link: Send + Sync {
     /// Writes that were passed on so far.
     fn passed(&self) -> u64;
 
-    /// Writes that the primary has sent and that were not passed on: held, or delayed.
+    /// Writes that the primary has sent and that were not passed on: held, or delayed. When the connection
+    /// ends they are none any more; the next one brings them again.
     fn held(&self) -> u64;
 
     /// Whether the stream is held right now.

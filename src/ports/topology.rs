@@ -17,15 +17,26 @@ pub trait Topology: Sync {
     /// The fields of `[topology]` it knows beside `kind` and `config`.
     fn knows(&self) -> &'static [&'static str];
 
+    /// The server settings it makes by itself.
+    fn decides(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Why it cannot be as planned. Called before anything is made; the error is for who wrote the file.
     fn check(&self, plan: &TopologyPlan) -> Result<(), String> {
         self.check_fields(plan)
     }
 
-    /// Whether it knows every field that is given.
+    /// Whether it knows every field that is given, and none of the settings is its own.
     fn check_fields(&self, plan: &TopologyPlan) -> Result<(), String> {
-        match plan.given().into_iter().find(|field| !self.knows().contains(field)) {
-            Some(field) => Err(format!("a topology of kind '{}' has no {field}", self.kind())),
+        if let Some(field) = plan.given().into_iter().find(|field| !self.knows().contains(field)) {
+            return Err(format!("a topology of kind '{}' has no {field}", self.kind()));
+        }
+        let decided = |name: &&String| self.decides().contains(&name.to_lowercase().as_str());
+        match plan.config.keys().find(decided) {
+            Some(name) => {
+                Err(format!("a topology of kind '{}' sets '{name}' itself; remove it", self.kind()))
+            }
             None => Ok(()),
         }
     }

@@ -153,7 +153,8 @@ impl Acts {
     /// Writes what fills the store. What the store refuses is counted, it is what there is to see.
     async fn fill(&self, planned: &PlannedAct) -> Result<String, redis::RedisError> {
         let mut connection = self.connection.clone();
-        let (count, bytes) = (planned.count.map_or(0, NonZeroU32::get), planned.bytes.map_or(0, NonZeroU32::get));
+        let (count, bytes) =
+            (planned.count.map_or(0, NonZeroU32::get), planned.bytes.map_or(0, NonZeroU32::get));
         let value = vec![b'x'; bytes as usize];
         let evicted = evicted(&mut connection).await?;
         let (mut accepted, mut refusal) = (0, None);

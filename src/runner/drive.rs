@@ -93,7 +93,8 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut stores = connect(drive, &probe, None).await?;
     let moments = tells_moments(&mut probe).await;
     let acts =
-        Acts::new(admin(drive.address).await?, Arc::clone(drive.recorder), workload, drive.faults.clone()).await;
+        Acts::new(admin(drive.address).await?, Arc::clone(drive.recorder), workload, drive.faults.clone())
+            .await;
     let acts = Arc::new(acts.context("the pace of the server's scripts cannot be measured")?);
     let offered = offered(drive);
     let between = between(drive);

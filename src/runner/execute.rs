@@ -11,9 +11,9 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::drive::{self, Drive};
-use super::faults::Faults;
 use super::exit::{self, Exit};
 use super::explore::run::{Exploration, Lent};
+use super::faults::Faults;
 use super::judge;
 use super::out::RunFolder;
 use super::plan::{CellPlan, Plan};
@@ -314,12 +314,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn scenario(
-        &mut self,
-        backend: &dyn Backend,
-        number: usize,
-        plan: &Plan,
-    ) -> Result<(), Halt> {
+    async fn scenario(&mut self, backend: &dyn Backend, number: usize, plan: &Plan) -> Result<(), Halt> {
         let mut topology = plan.cells.first().map_or(&plan.scenario.topology, |c| &c.setup.topology);
         let mut times = 0;
         let mut deployed = self.deploy(backend, topology, number, times).await?;
@@ -369,7 +364,8 @@ impl Run<'_> {
         let mut cells: Vec<(usize, CellPlan, Arc<Recorder>)> = Vec::new();
         for &index in group {
             let lane = u32::try_from(cells.len() + 1).unwrap_or(u32::MAX);
-            let recorder = if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
+            let recorder =
+                if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
             let cell = plan.cells[index].clone();
             let cell = match stage {
                 Ok(stage) => {

@@ -92,7 +92,11 @@ impl Faults {
 
     /// Plays what goes on beside the calls, from their beginning to their end, and takes everything back. To
     /// be run on the main runtime; `aborted` ends it where the calls will not.
-    pub async fn play(self: Arc<Self>, beside: impl Fn(&PlannedFault) -> bool, mut aborted: watch::Receiver<bool>) {
+    pub async fn play(
+        self: Arc<Self>,
+        beside: impl Fn(&PlannedFault) -> bool,
+        mut aborted: watch::Receiver<bool>,
+    ) {
         let mut phase = self.phase.subscribe();
         let assembled = tokio::select! {
             phase = phase.wait_for(|phase| *phase == Phase::Assembled) => phase.is_ok(),
@@ -128,7 +132,8 @@ impl Faults {
         let mut struck = vec![None; agenda.len()];
         let mut over = std::pin::pin!(over);
         // What is broken from the beginning is so before the first call.
-        let (first, rest): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|place| agenda[*place].0 == 0);
+        let (first, rest): (Vec<usize>, Vec<usize>) =
+            order.into_iter().partition(|place| agenda[*place].0 == 0);
         for place in first {
             if let What::Strike(planned) = agenda[place].1 {
                 struck[place] = self.inject(planned).await;

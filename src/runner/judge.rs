@@ -8,9 +8,9 @@ use crate::model::figures;
 use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
 use crate::model::op::Outcome;
 use crate::model::phases;
-use crate::model::units::Nanos;
-use crate::model::scenario::PlannedClock;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
+use crate::model::scenario::PlannedClock;
+use crate::model::units::Nanos;
 use crate::model::verdict::{Finding, Verdict, standing};
 
 /// Judges a cell.

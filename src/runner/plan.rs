@@ -11,7 +11,9 @@ use crate::model::contract::Contract;
 use crate::model::history::{CrashPoint, PlannedCheck};
 use crate::model::names;
 use crate::model::report::ScenarioSummary;
-use crate::model::scenario::{LimitPlan, LimiterRef, PlannedClock, PlannedFault, Scenario, Setup, Variant, Vary};
+use crate::model::scenario::{
+    LimitPlan, LimiterRef, PlannedClock, PlannedFault, Scenario, Setup, Variant, Vary,
+};
 use crate::model::units::{Limit, Seed, Window};
 use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
@@ -142,7 +144,8 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
     }
     if scenario.workload.together {
         // Those that are driven together follow each other.
-        let place = |cell: &CellPlan| scenario.vary.iter().position(|v| Some(&v.name) == cell.variation.as_ref());
+        let place =
+            |cell: &CellPlan| scenario.vary.iter().position(|v| Some(&v.name) == cell.variation.as_ref());
         cells.sort_by_key(place);
     }
     let terms = terms(changed, changes.strict, &cells);
@@ -365,7 +368,8 @@ fn cell(
             |check: &String| PlannedCheck { check: check.clone(), expected: expected(check, backend) };
         scenario.checks.iter().map(planned).collect()
     };
-    let backends: BTreeSet<&String> = scenario.expectations.iter().filter_map(|e| e.backend.as_ref()).collect();
+    let backends: BTreeSet<&String> =
+        scenario.expectations.iter().filter_map(|e| e.backend.as_ref()).collect();
     Ok(CellPlan {
         limiter: limiter.clone(),
         spec,

@@ -217,7 +217,8 @@ impl Recorder {
             Event::Cell(header) => {
                 open.limit = header.limit;
                 let epoch_ns_at_zero = self.epoch_ns_at_zero();
-                open.cell = Some(Cell { header: *header, epoch_ns_at_zero, rounds: Vec::new(), honesty: None });
+                open.cell =
+                    Some(Cell { header: *header, epoch_ns_at_zero, rounds: Vec::new(), honesty: None });
             }
             Event::Round { index, at, epoch_ns_at_zero } => {
                 open.trips = (0, 0);

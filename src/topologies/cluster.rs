@@ -36,6 +36,10 @@ impl Topology for Cluster {
         &["primaries", "replicas", "clock", "replica_clock"]
     }
 
+    fn decides(&self) -> &'static [&'static str] {
+        &["cluster-enabled", "replicaof", "slaveof"]
+    }
+
     fn check(&self, plan: &TopologyPlan) -> Result<(), String> {
         self.check_fields(plan)?;
         if let Some(n) = plan.primaries.filter(|n| *n == 2 || !(1..=MOST_PRIMARIES).contains(n)) {

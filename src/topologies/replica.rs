@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::wiring::{check_replicas, wire};
+use super::wiring::{DECIDED, check_replicas, wire};
 use crate::model::scenario::TopologyPlan;
 use crate::ports::BoxFuture;
 use crate::ports::backend::{Backend, BackendError};
@@ -21,6 +21,10 @@ impl Topology for Replica {
 
     fn knows(&self) -> &'static [&'static str] {
         &["replicas", "clock", "replica_clock"]
+    }
+
+    fn decides(&self) -> &'static [&'static str] {
+        DECIDED
     }
 
     fn check(&self, plan: &TopologyPlan) -> Result<(), String> {

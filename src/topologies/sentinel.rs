@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 
 use super::ask::{ask, holds, tell, text, until, words};
-use super::wiring::{check_replicas, wire};
+use super::wiring::{DECIDED, check_replicas, wire};
 use crate::model::scenario::TopologyPlan;
 use crate::ports::BoxFuture;
 use crate::ports::backend::{Backend, BackendError, Server, ServerProgram, ServerSpec};
@@ -40,6 +40,10 @@ impl Topology for Sentinel {
 
     fn knows(&self) -> &'static [&'static str] {
         &["replicas", "down_after", "clock", "replica_clock"]
+    }
+
+    fn decides(&self) -> &'static [&'static str] {
+        DECIDED
     }
 
     fn check(&self, plan: &TopologyPlan) -> Result<(), String> {

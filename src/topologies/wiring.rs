@@ -13,8 +13,18 @@ use crate::ports::backend::{Backend, BackendError, Server, ServerSpec};
 use crate::ports::link::Link;
 use crate::wire::replication::{self, Front, Links};
 
-/// The most replicas one primary can have, beside three sentinels on a network of 14 servers.
+/// The most replicas one primary can have, beside three sentinels on a network of 13 servers.
 pub const MOST_REPLICAS: u32 = 8;
+
+/// The settings by which servers are wired.
+pub const DECIDED: &[&str] = &[
+    "replicaof",
+    "slaveof",
+    "replica-announce-ip",
+    "replica-announce-port",
+    "slave-announce-ip",
+    "slave-announce-port",
+];
 
 pub struct Wiring {
     pub primary: Arc<dyn Server>,

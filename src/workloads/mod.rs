@@ -12,14 +12,8 @@ pub mod steady;
 use crate::model::scenario::Shape;
 use crate::ports::workload::Workload;
 
-pub static ALL: &[&dyn Workload] = &[
-    &burst::Burst,
-    &steady::Steady,
-    &sequence::Sequence,
-    &mixed::Mixed,
-    &obedient::Obedient,
-    &open::Open,
-];
+pub static ALL: &[&dyn Workload] =
+    &[&burst::Burst, &steady::Steady, &sequence::Sequence, &mixed::Mixed, &obedient::Obedient, &open::Open];
 
 /// The workload of a shape.
 ///

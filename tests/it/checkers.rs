@@ -9,6 +9,7 @@ use rl_lab::model::history::{Cell, CellHeader, Event, PlannedCheck, RunHeader};
 use rl_lab::model::report::{CellHonesty, Report, ServerInfo};
 use rl_lab::model::units::Seed;
 use rl_lab::model::verdict::Verdict::{self, Fail, NotApplicable, Pass, Unknown};
+use rl_lab::ports::route::Configured;
 use rl_lab::ports::store::SharedHook;
 use rl_lab::runner::drive::{self, Drive};
 use rl_lab::runner::plan::{self, Overrides};
@@ -271,8 +272,10 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         variation: None,
         policy: None,
         client: cell.client.name.to_owned(),
+        client_named: false,
         backend: "local".to_owned(),
         server: ServerInfo::default(),
+        topology: None,
         limit: plan.scenario.limit.limit,
         nodes: 1,
         rounds: 1,
@@ -282,6 +285,8 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         replay: String::new(),
         contract: (cell.spec.contract)(&cell.settings),
         requirement: None,
+        outage: None,
+        clocks: Vec::new(),
         checks: checkers::ALL
             .iter()
             .map(|c| PlannedCheck { check: c.name().to_owned(), expected: None })
@@ -293,6 +298,8 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         plan: &plan,
         cell,
         address,
+        route: Configured::at(address),
+        faults: None,
         prefix,
         seed: Seed(1),
         recorder: &recorder,

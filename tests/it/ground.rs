@@ -11,6 +11,7 @@ use rl_lab::model::units::{Limit, NodeId, Window};
 use rl_lab::ports::backend::{Backend, BackendOptions, ServerSpec};
 use rl_lab::ports::clock::{self, Clock};
 use rl_lab::ports::limiter::{Build, Limiter, ParamKind, Settings, Spec};
+use rl_lab::ports::route::Configured;
 use rl_lab::ports::store::{SharedHook, Store};
 use rl_lab::runner::drive;
 
@@ -41,7 +42,8 @@ impl Ground {
     }
 
     pub fn store(&self, hook: Option<SharedHook>) -> Arc<dyn Store> {
-        let access = Access { address: self.address, connections: 1, hook, user: None, dial: None };
+        let access =
+            Access { route: Configured::at(self.address), connections: 1, hook, user: None, dial: None };
         (clients::find(clients::DEFAULT).unwrap().connect)(access)
     }
 

@@ -9,7 +9,15 @@ use std::path::{Path, PathBuf};
 use crate::imports::paths;
 
 const FAMILIES: [&str; 9] = [
-    "limiters", "clients", "backends", "topologies", "faults", "workloads", "checkers", "explorer", "formats",
+    "limiters",
+    "clients",
+    "backends",
+    "topologies",
+    "faults",
+    "workloads",
+    "checkers",
+    "explorer",
+    "formats",
 ];
 const BETWEEN_PORTS: [(&str, &str); 13] = [
     ("limiter", "clock"),

@@ -26,4 +26,5 @@ mod scenes;
 mod sessions;
 mod several_keys;
 mod support;
+mod topologies;
 mod wire;

@@ -7,6 +7,7 @@ use rl_lab::clients::{self, Access};
 use rl_lab::model::op::Outcome;
 use rl_lab::model::units::Cost;
 use rl_lab::ports::clock;
+use rl_lab::ports::route::Configured;
 use rl_lab::ports::store::{Call, Command, Reply, Session, StepAction, Store, StoreError, as_call};
 
 use crate::ground::{Ground, Variant};
@@ -17,7 +18,8 @@ fn command(text: &str) -> Command {
 }
 
 fn store(ground: &Ground, connections: usize) -> Arc<dyn Store> {
-    let access = Access { address: ground.address, connections, hook: None, user: None, dial: None };
+    let route = Configured::at(ground.address);
+    let access = Access { route, connections, hook: None, user: None, dial: None };
     (clients::find(clients::DEFAULT).unwrap().connect)(access)
 }
 

@@ -10,8 +10,8 @@ use super::super::words;
 use super::canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
 use super::figure::{self, Plot};
 use super::row;
-use super::timeline::{self, Timeline};
 use super::scale::{Scale, short};
+use super::timeline::{self, Timeline};
 use crate::model::figures::{Chart, Figure};
 use crate::model::report::{CellReport, Report, ScenarioSummary};
 

@@ -24,8 +24,7 @@ pub const LEGEND: [(&str, RGBColor); 3] = [
     ("● decided by the policy", ink::FIGURE),
     ("● some calls without a decision", ink::OVER),
 ];
-pub const KEY: &str =
-    "a bar is a tenth of a second, as high as its slowest call took (logarithmic); shaded: something was broken";
+pub const KEY: &str = "a bar is a tenth of a second, as high as its slowest call took (logarithmic); shaded: something was broken";
 
 pub struct Timeline<'a> {
     pub cells: &'a [&'a CellReport],
@@ -95,7 +94,8 @@ impl Timeline<'_> {
             canvas.text(&phase.name, (from, top + 5), FAULT, HPos::Left)?;
         }
         let decades = self.top().log10();
-        let height = |ms: f64| (f64::from(high) * (ms.max(1.0).log10() / decades).clamp(0.0, 1.0)).round() as i32;
+        let height =
+            |ms: f64| (f64::from(high) * (ms.max(1.0).log10() / decades).clamp(0.0, 1.0)).round() as i32;
         let right = self.left + self.width;
         for decade in 0..=decades as i32 {
             let y = base - height(10f64.powi(decade));

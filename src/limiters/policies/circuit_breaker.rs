@@ -29,7 +29,12 @@ pub static SPEC: PolicySpec = PolicySpec {
             kind: ParamKind::Count,
             help: "errors in a row that open it",
         },
-        Param { name: "open", default: "1s", kind: ParamKind::Span, help: "how long it stays open before a call tries" },
+        Param {
+            name: "open",
+            default: "1s",
+            kind: ParamKind::Span,
+            help: "how long it stays open before a call tries",
+        },
         Param {
             name: "then",
             default: "open",
@@ -38,7 +43,9 @@ pub static SPEC: PolicySpec = PolicySpec {
         },
         WITHIN,
     ],
-    on_outage: |settings| if source(settings) == Source::FailOpen { OnOutage::Open } else { OnOutage::Closed },
+    on_outage: |settings| {
+        if source(settings) == Source::FailOpen { OnOutage::Open } else { OnOutage::Closed }
+    },
     wrap: |wrap| {
         let settings = &wrap.settings;
         Arc::new(CircuitBreaker {
@@ -71,9 +78,13 @@ struct CircuitBreaker {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Closed { failed: u64 },
+    Closed {
+        failed: u64,
+    },
     /// Since then, by the node's monotonic clock.
-    Open { since: Duration },
+    Open {
+        since: Duration,
+    },
     /// A call tries the store.
     HalfOpen,
 }
@@ -105,7 +116,9 @@ impl CircuitBreaker {
             // A call that was under way when the breaker opened tells of the time before.
             (State::Open { since }, _) => State::Open { since },
             (_, true) => State::Closed { failed: 0 },
-            (State::Closed { failed }, false) if failed + 1 < self.failures => State::Closed { failed: failed + 1 },
+            (State::Closed { failed }, false) if failed + 1 < self.failures => {
+                State::Closed { failed: failed + 1 }
+            }
             (_, false) => State::Open { since: self.clock.monotonic() },
         };
     }

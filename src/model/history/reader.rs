@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Acted, Cell, Crashed, Event, Faulted, History, LANE, Preset, Probe, Round, RunHeader, SCHEMA, Touch};
+use super::{
+    Acted, Cell, Crashed, Event, Faulted, History, LANE, Preset, Probe, Round, RunHeader, SCHEMA, Touch,
+};
 use crate::model::op::{Completion, Decision, NODE_DIED, Op};
 use crate::model::report::{Honesty, ScenarioSummary};
 use crate::model::units::{Limit, Nanos, OpId};

@@ -91,9 +91,13 @@ impl PlannedAct {
         if self.act != Act::Fill && (self.count.is_some() || self.bytes.is_some() || self.ttl.is_some()) {
             return Err(format!("count, bytes and ttl belong to fill, not to {name}"));
         }
-        let most = u64::from(self.count.map_or(0, NonZeroU32::get)) * u64::from(self.bytes.map_or(0, NonZeroU32::get));
+        let most = u64::from(self.count.map_or(0, NonZeroU32::get))
+            * u64::from(self.bytes.map_or(0, NonZeroU32::get));
         if most > Self::MOST_BYTES {
-            return Err(format!("fill with {most} bytes is above the most the lab writes, {}", Self::MOST_BYTES));
+            return Err(format!(
+                "fill with {most} bytes is above the most the lab writes, {}",
+                Self::MOST_BYTES
+            ));
         }
         match (self.act, self.lasts.map(Span::millis)) {
             (Act::BusyScript, Some(1..=Self::LONGEST_MS)) => Ok(()),

@@ -77,7 +77,11 @@ impl PlannedFault {
     pub fn validate(&self) -> Result<(), String> {
         let name = &self.fault;
         if self.times.get() > Self::MOST {
-            return Err(format!("{name} {} times is above the most the lab does, {}", self.times, Self::MOST));
+            return Err(format!(
+                "{name} {} times is above the most the lab does, {}",
+                self.times,
+                Self::MOST
+            ));
         }
         if self.over_by().millis() > Self::LONGEST_MS {
             return Err(format!("{name} goes on for longer than {} s", Self::LONGEST_MS / 1000));

@@ -329,7 +329,10 @@ impl Scenario {
         }
         for (n, variant) in self.variants.iter().enumerate() {
             if self.variants[..n].contains(variant) {
-                return Err((variant.limiter.to_string(), format!("the variant '{variant}' is listed twice")));
+                return Err((
+                    variant.limiter.to_string(),
+                    format!("the variant '{variant}' is listed twice"),
+                ));
             }
         }
         let labels: Vec<String> = self.variants.iter().map(|v| v.limiter.to_string()).collect();
@@ -358,7 +361,8 @@ impl Scenario {
             if !self.variants.iter().any(|v| meant(&v)) {
                 let policy = e.policy.as_ref().map(|p| format!(" + {p}")).unwrap_or_default();
                 let client = e.client.as_ref().map(|c| format!(", {c}")).unwrap_or_default();
-                let text = format!("an expectation for a variant that is not listed: {label}{policy}{client}");
+                let text =
+                    format!("an expectation for a variant that is not listed: {label}{policy}{client}");
                 return Err((format!("\"{label}\""), text));
             }
             if let Some(name) = e.vary.as_deref().filter(|n| !varied.contains(n)) {
@@ -422,11 +426,10 @@ impl Scenario {
                 && e.backend.as_deref().is_none_or(|name| name == backend)
         };
         let closest = self.expectations.iter().filter(applies).rev();
-        let names =
-            |e: &&Expectation| {
-                let named = [e.limiter.is_some(), e.policy.is_some(), e.client.is_some(), e.vary.is_some()];
-                (e.backend.is_some(), named)
-            };
+        let names = |e: &&Expectation| {
+            let named = [e.limiter.is_some(), e.policy.is_some(), e.client.is_some(), e.vary.is_some()];
+            (e.backend.is_some(), named)
+        };
         closest.max_by_key(names).map(|e| e.verdict)
     }
 }

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitPlan, LimiterRef, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault, Scenario, Shape, Time,
-    TopologyPlan, WorkloadPlan,
+    LimitPlan, LimiterRef, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault, Scenario, Shape,
+    Time, TopologyPlan, WorkloadPlan,
 };
 use crate::model::units::{Cost, Limit, Micros, Window};
 

@@ -15,8 +15,8 @@ use crate::clients::{Access, Profile};
 use crate::model::ending::CallSeen;
 use crate::model::op::{Completion, NODE_DIED, Outcome};
 use crate::model::units::{Cost, NodeId};
-use crate::ports::route::Configured;
 use crate::ports::limiter::{Build, Limiter, Settings, Spec};
+use crate::ports::route::Configured;
 use crate::ports::store::{Call, Store, as_call};
 use crate::wire::resp::{CommandDecoder, Limits};
 

@@ -13,6 +13,7 @@ use rl_lab::model::report::{CellHonesty, CellReport, ServerInfo};
 use rl_lab::model::scenario::LimiterRef;
 use rl_lab::model::units::Seed;
 use rl_lab::model::verdict::Verdict;
+use rl_lab::ports::route::Configured;
 use rl_lab::runner::drive::{self, Drive};
 use rl_lab::runner::plan::{self, Overrides};
 use rl_lab::runner::record::{Recorder, Stop};
@@ -100,6 +101,8 @@ async fn tried(address: SocketAddr, limiter: &str, trial: &(&str, Option<&str>, 
         plan: &plan,
         cell,
         address,
+        route: Configured::at(address),
+        faults: None,
         prefix,
         seed: Seed(1),
         recorder: &recorder,

@@ -119,8 +119,10 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
         variation: None,
         policy: None,
         client: String::new(),
+        client_named: false,
         backend: String::new(),
         server: ServerInfo::default(),
+        topology: None,
         limit: limit(settings.limit),
         nodes: 2,
         rounds: 1,
@@ -142,6 +144,8 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
             round_trips_at_most: None,
         },
         requirement: None,
+        outage: None,
+        clocks: Vec::new(),
         checks: Vec::new(),
     }
 }

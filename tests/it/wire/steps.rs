@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rl_lab::clients::{self, Access};
+use rl_lab::ports::route::Configured;
 use rl_lab::ports::store::Command;
 use rl_lab::wire::proxy::{Action, CommandId, Effects, Kept, Match};
 
@@ -86,8 +87,8 @@ async fn rules_match_by_connection_by_number_of_times_and_by_pattern() {
 async fn redis_rs_connects_through_the_proxy_and_counts_from_its_own_first_command() {
     let Some(mut scene) = Scene::start("wire-redis-rs").await else { return };
     let _rule = scene.proxy.install(Match::nth(3).then(Action::Duplicate));
-    let access =
-        Access { address: scene.proxy.address(), connections: 1, hook: None, user: None, dial: None };
+    let route = Configured::at(scene.proxy.address());
+    let access = Access { route, connections: 1, hook: None, user: None, dial: None };
     let store = (clients::find(clients::DEFAULT).unwrap().connect)(access);
     for n in [1, 2, 3, 5] {
         assert_eq!(store.command(Command::new("INCR").arg("x")).await.unwrap().int(), Some(n));
