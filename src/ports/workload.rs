@@ -49,6 +49,12 @@ pub trait Actor: Send + Sync {
     /// Does it and records it. Only while no call is open. What cannot be done ends the cell.
     fn act<'a>(&'a self, planned: &'a PlannedAct) -> BoxFuture<'a, ()>;
 
+    /// Whether something that breaks by the clock is not mended yet, or was only a moment ago: calls are to
+    /// show that the store is back, however long mending takes.
+    fn unsettled(&self) -> bool {
+        false
+    }
+
     /// Breaks something, in the same way.
     fn strike<'a>(&'a self, planned: &'a PlannedFault) -> BoxFuture<'a, ()>;
 }

@@ -187,6 +187,10 @@ impl Acts {
 }
 
 impl Actor for Acts {
+    fn unsettled(&self) -> bool {
+        self.faults.as_ref().is_some_and(|faults| faults.unsettled())
+    }
+
     fn strike<'a>(&'a self, planned: &'a PlannedFault) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Some(faults) = &self.faults {

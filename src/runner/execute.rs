@@ -400,7 +400,7 @@ impl Run<'_> {
         }
         let runs = |recorder: &Arc<Recorder>| lanes.iter().any(|lane| Arc::ptr_eq(lane, recorder));
         let faults = match stage {
-            Ok(stage) if !lanes.is_empty() => stage.faults(&cells[0].1.setup, lanes.clone()),
+            Ok(stage) if !lanes.is_empty() => stage.faults(&cells[0].1.setup, plan.scenario.outage, lanes.clone()),
             _ => None,
         };
         let progress = self.progress;

@@ -14,7 +14,7 @@ use super::record::Recorder;
 use crate::clients::patient::Patient;
 use crate::faults;
 use crate::model::history::Event;
-use crate::model::scenario::PlannedFault;
+use crate::model::scenario::{OutageNeeds, PlannedFault};
 use crate::model::units::{Nanos, Span};
 use crate::ports::backend::{BackendError, Server};
 use crate::ports::fault::{Ground, Undo};
@@ -32,6 +32,10 @@ pub struct Faults {
     start: Barrier,
     end: Barrier,
     phase: watch::Sender<Phase>,
+    /// How long calls have to go on when everything is mended.
+    watched_for: Option<Span>,
+    /// Faults with an end of their own that have not come to it, and when the last one did.
+    pending: Mutex<(usize, Option<Nanos>)>,
 }
 
 struct Active {
@@ -53,8 +57,14 @@ enum Phase {
 }
 
 impl Faults {
-    pub fn new(ground: Ground, planned: &[PlannedFault], lanes: Vec<Arc<Recorder>>) -> Arc<Self> {
+    pub fn new(
+        ground: Ground,
+        planned: &[PlannedFault],
+        outage: Option<OutageNeeds>,
+        lanes: Vec<Arc<Recorder>>,
+    ) -> Arc<Self> {
         let cells = lanes.len();
+        let ends = planned.iter().filter(|p| p.lasts.is_some()).map(|p| p.times.get() as usize).sum();
         Arc::new(Self {
             ground,
             planned: planned.to_vec(),
@@ -66,6 +76,8 @@ impl Faults {
             start: Barrier::new(cells),
             end: Barrier::new(cells),
             phase: watch::Sender::new(Phase::Ready),
+            watched_for: outage.map(|needs| needs.recovers_within),
+            pending: Mutex::new((ends, None)),
         })
     }
 
@@ -233,9 +245,24 @@ impl Faults {
             undone = answers(&**server).await;
         }
         match undone {
-            Ok(()) => self.tell(&Event::FaultEnd { id, asked, at: self.now() }),
+            Ok(()) => {
+                let at = self.now();
+                let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                *pending = (pending.0.saturating_sub(1), Some(at));
+                drop(pending);
+                self.tell(&Event::FaultEnd { id, asked, at });
+            }
             Err(error) => self.fail(error),
         }
+    }
+
+    /// Whether a fault has not come to its end yet, or so lately that nobody can tell whether the store is back.
+    pub fn unsettled(&self) -> bool {
+        const LONGER_NS: i64 = 500_000_000;
+        let (left, last) = *self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(watched) = self.watched_for else { return false };
+        let until = |last: Nanos| last.0.saturating_add(watched.nanos()).saturating_add(LONGER_NS);
+        left > 0 || last.is_some_and(|last| self.now().0 < until(last))
     }
 
     /// Takes back whatever is still in force, the last first.

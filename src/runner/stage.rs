@@ -9,7 +9,7 @@ use super::record::Recorder;
 use super::way::Proxied;
 use crate::clients::sentinel::Asked;
 use crate::faults;
-use crate::model::scenario::{PlannedFault, Setup};
+use crate::model::scenario::{OutageNeeds, PlannedFault, Setup};
 use crate::ports::backend::BackendError;
 use crate::ports::fault::{Ground, Way};
 use crate::ports::route::{Configured, Route};
@@ -52,7 +52,12 @@ impl Stage {
     }
 
     /// What breaks while these cells are driven; nothing where nothing is planned.
-    pub fn faults(&self, setup: &Setup, lanes: Vec<Arc<Recorder>>) -> Option<Arc<Faults>> {
+    pub fn faults(
+        &self,
+        setup: &Setup,
+        outage: Option<OutageNeeds>,
+        lanes: Vec<Arc<Recorder>>,
+    ) -> Option<Arc<Faults>> {
         if setup.faults.is_empty() {
             return None;
         }
@@ -61,7 +66,7 @@ impl Stage {
             way: self.way.clone(),
             configured: self.configured.clone(),
         };
-        Some(Faults::new(ground, &setup.faults, lanes))
+        Some(Faults::new(ground, &setup.faults, outage, lanes))
     }
 }
 

@@ -24,6 +24,8 @@ const QUORUM: usize = 2;
 /// Below a second, servers that are merely busy are taken for down, again and again.
 const DOWN_AFTER_MS: u64 = 1000;
 
+const PATIENT_MS: u64 = 60_000;
+
 /// Sentinels that have not agreed try again after twice this time. Their default would be six minutes.
 const FAILOVER_TIMEOUT_MS: u64 = 10_000;
 
@@ -71,11 +73,15 @@ impl Topology for Sentinel {
                 tokio::try_join!(wire(backend, name, plan, replicas), try_join_all(sentinels))?;
             let down_after = plan.down_after.map_or(DOWN_AFTER_MS, |span| span.millis());
             for sentinel in &sentinels {
-                watch(sentinel.address(), wired.front, down_after).await?;
+                watch(sentinel.address(), wired.front).await?;
             }
             for sentinel in &sentinels {
                 until(sentinel.name(), async || agrees(sentinel.address(), wired.front, replicas).await)
                     .await?;
+            }
+            for sentinel in &sentinels {
+                let set = format!("SENTINEL SET {MASTER} down-after-milliseconds {down_after}");
+                tell(sentinel.address(), &set).await?;
             }
             let servers = sentinels.iter().chain(&wired.replicas).chain([&wired.primary]);
             Ok(Deployment {
@@ -94,10 +100,11 @@ fn addresses(servers: &[Arc<dyn Server>]) -> Vec<SocketAddr> {
     servers.iter().map(|server| server.address()).collect()
 }
 
-async fn watch(sentinel: SocketAddr, primary: SocketAddr, down_after: u64) -> Result<(), BackendError> {
+/// Until all agree, nobody is taken for down: on a busy machine servers that start are silent for a second.
+async fn watch(sentinel: SocketAddr, primary: SocketAddr) -> Result<(), BackendError> {
     let (ip, port) = (primary.ip(), primary.port());
     tell(sentinel, &format!("SENTINEL MONITOR {MASTER} {ip} {port} {QUORUM}")).await?;
-    let set = format!("SENTINEL SET {MASTER} down-after-milliseconds {down_after}");
+    let set = format!("SENTINEL SET {MASTER} down-after-milliseconds {PATIENT_MS}");
     tell(sentinel, &format!("{set} failover-timeout {FAILOVER_TIMEOUT_MS}")).await
 }
 

@@ -121,7 +121,9 @@ async fn follow(
         })
         .await?;
     }
-    tell(primary.address(), &format!("SET {MARKER} {name}")).await?;
+    // A primary that wants replicas for a write counts them once a second.
+    until(primary.name(), async || text(primary.address(), &format!("SET {MARKER} {name}")).await.map(|_| ()))
+        .await?;
     seen(replicas, name).await?;
     tell(primary.address(), &format!("DEL {MARKER}")).await?;
     seen(replicas, "").await

@@ -5,6 +5,9 @@
 //! they ask again would stop asking. A request counts from its arrival; with `workers`, a node works on so
 //! many at a time and the others wait in a queue. Every `aside_every`-th comes with one more, for a route
 //! that has no limiter and needs nothing but a worker.
+//!
+//! Servers take their time to come back. Where the scenario says within which time the store has to decide again,
+//! requests go on until that can be told.
 
 use std::sync::Arc;
 
@@ -40,6 +43,10 @@ impl Workload for Open {
     }
 }
 
+/// Where mending what broke takes longer than planned, requests go on until it is shown to be mended, up to so
+/// many times as many.
+const MOST_TIMES: u64 = 4;
+
 /// What a request needs.
 #[derive(Clone)]
 struct Node {
@@ -65,7 +72,11 @@ async fn drive(offer: Offer<'_>) {
         .collect();
     let begin = agenda::begin(&offer).await;
     let mut open = JoinSet::new();
-    for n in 0..offer.plan.requests() {
+    let planned = offer.plan.requests();
+    for n in 0..planned * MOST_TIMES {
+        if n >= planned && !offer.actor.unsettled() {
+            break;
+        }
         if !offer.time.until(agenda::nth(begin, every, n)).await {
             break;
         }

@@ -1,6 +1,7 @@
 //! One connection through a front: first it is found out whose it is.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
@@ -13,10 +14,15 @@ use crate::wire::resp::{Args, CommandDecoder, Limits, encode_command};
 
 pub const CHUNK: usize = 16 << 10;
 
+/// How long a server may take to accept. Whoever connects here is already accepted, so where the server's address
+/// is gone with it, the front has to say so.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 pub async fn serve(mut client: HangUp<TcpStream>, shared: Arc<Shared>) {
     let upstream = *shared.upstream.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(upstream) = upstream else { return };
-    let Ok(server) = TcpStream::connect(upstream).await else { return reset(client) };
+    let connecting = tokio::time::timeout(PATIENCE, TcpStream::connect(upstream)).await;
+    let Ok(Ok(server)) = connecting else { return reset(client) };
     let mut server = HangUp::new(server);
     // A socket that was reset refuses it, and says so when it is read.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
