@@ -13,7 +13,8 @@
 use super::common::{self, Part, Parts};
 use super::rooms::{Across, ENOUGH, Rules, Seen};
 use crate::model::contract::{Bound, Denials};
-use crate::model::history::{Cell, Round};
+use crate::model::history::Cell;
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
@@ -30,6 +31,10 @@ impl Checker for DenialChangesNothing {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         let contract = &cell.header.contract;
         if contract.denials == Denials::Charged {
             return Finding::not_applicable("it declares that refused calls are charged");
@@ -41,7 +46,7 @@ impl Checker for DenialChangesNothing {
         }
         let mut seen = Seen::default();
         // Where nobody was refused there is nothing to be charged.
-        for round in cell.rounds.iter().filter(|r| r.ops.iter().any(common::denied)) {
+        for round in cell.rounds().iter().filter(|r| r.ops.iter().any(common::denied)) {
             let wrong_before = seen.wrong;
             weigh(cell, round, &mut seen);
             seen.rounds_wrong += u32::from(seen.wrong > wrong_before);
@@ -61,7 +66,7 @@ impl Checker for DenialChangesNothing {
     }
 }
 
-fn weigh(cell: &Cell, round: &Round, seen: &mut Seen) {
+fn weigh(cell: &Cell, round: &IndexedRound, seen: &mut Seen) {
     let mut weighing = Weighing::of(cell, round);
     Parts::by_key(round, cell.header.contract.scope).each(|part| {
         seen.roomy += weighing.evidence(&part, seen, FEW);
@@ -77,7 +82,7 @@ const FEW: usize = 1 << 12;
 
 struct Weighing<'a> {
     cell: &'a Cell,
-    round: &'a Round,
+    round: &'a IndexedRound<'a>,
     free: Rules<'a>,
     charged: Rules<'a>,
     across_free: Across<'a>,
@@ -95,7 +100,7 @@ struct Weighed {
 }
 
 impl<'a> Weighing<'a> {
-    fn of(cell: &'a Cell, round: &'a Round) -> Self {
+    fn of(cell: &'a Cell, round: &'a IndexedRound<'a>) -> Self {
         let rules = |denials| Rules { cell, denials };
         let (free, charged) = (rules(Denials::Free), rules(Denials::Charged));
         let across_free = Across::new(free, round, Vec::new());
@@ -192,7 +197,7 @@ impl<'a> Weighing<'a> {
 mod tests {
     use super::*;
     use crate::model::contract::Scope;
-    use crate::model::history::CellHeader;
+    use crate::model::history::{CellHeader, Round};
     use crate::model::op::Source;
     use crate::model::room::{Call, Ledger};
     use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId, Window};
@@ -287,7 +292,7 @@ mod tests {
             ][kind];
             let cell = cell(&calls, bound, if per_node { Scope::Node } else { Scope::Global }, across);
             let (admitted, refused) = by_definition(&cell);
-            let (round, mut seen) = (&cell.rounds[0], Seen::default());
+            let (round, mut seen) = (&IndexedRound::of(&cell.rounds[0]), Seen::default());
             let mut weighing = Weighing::of(&cell, round);
             Parts::by_key(round, cell.header.contract.scope)
                 .each(|part| seen.roomy += weighing.evidence(&part, &seen, few));

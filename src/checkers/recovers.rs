@@ -13,7 +13,8 @@
 
 use super::common::{self, Part, Parts};
 use crate::model::contract::Bound;
-use crate::model::history::{Cell, Round};
+use crate::model::history::Cell;
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
 use crate::model::room::recovers_within_ns;
 use crate::model::units::Nanos;
@@ -32,12 +33,16 @@ impl Checker for Recovers {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         let contract = &cell.header.contract;
         if contract.bound == Bound::None {
             return Finding::unknown("the limiter promises no bound, so nothing says when it must let go");
         }
         let mut released = 0u64;
-        for round in &cell.rounds {
+        for round in cell.rounds() {
             match follow(cell, round) {
                 Ok(more) => released += more,
                 Err(witness) => return Finding::fail(witness),
@@ -59,7 +64,7 @@ impl Checker for Recovers {
 
 /// How many calls on keys that had seen refusals were admitted after a silence, or the witness of one
 /// that was not.
-fn follow(cell: &Cell, round: &Round) -> Result<u64, String> {
+fn follow(cell: &Cell, round: &IndexedRound) -> Result<u64, String> {
     let contract = &cell.header.contract;
     let mut all_silent = None;
     if let Some(bound) = &contract.across_keys {

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 
 use super::common::{self, Part, Parts, use_of};
 use crate::model::history::{Cell, Round};
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::Op;
 use crate::model::room::{Usage, gallop};
 use crate::model::units::Nanos;
@@ -41,13 +42,17 @@ impl Checker for RetryAfterHonest {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         let hints = || cell.rounds.iter().flat_map(|r| &r.ops).filter_map(hint_ms);
         if hints().next().is_none() {
             return Finding::not_applicable("no refusal tells how long to wait");
         }
         let whole_seconds = hints().all(|ms| ms % 1000 == 0);
         let (mut out, mut half) = (0u64, 0u64);
-        for round in &cell.rounds {
+        for round in cell.rounds() {
             match follow(cell, round, whole_seconds) {
                 Ok(held) => (out, half) = (out + held.out, half + held.half),
                 Err(witness) => return Finding::fail(witness),
@@ -74,7 +79,7 @@ fn usage(cell: &Cell, part: &Part) -> Usage {
     Usage::new(part.uses(cell.header.contract.denials))
 }
 
-fn follow(cell: &Cell, round: &Round, whole_seconds: bool) -> Result<Held, String> {
+fn follow(cell: &Cell, round: &IndexedRound, whole_seconds: bool) -> Result<Held, String> {
     let scope = cell.header.contract.scope;
     let mut all = BTreeMap::new();
     if cell.header.contract.across_keys.is_some() {

@@ -1,0 +1,252 @@
+//! The calls of a round by what they count against: one key (or all of them together), and one node where
+//! the scope is the node.
+//!
+//! Grouped by counting: O(ops + keys), 4 bytes per op, and nothing at all where there is one group.
+
+use std::ops::Range;
+
+use super::contract::Scope;
+use super::history::Round;
+use super::op::{KeyId, Op};
+use super::units::NodeId;
+
+/// One key, or all of them, and one node where the scope is the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    pub key: Option<KeyId>,
+    pub node: Option<NodeId>,
+}
+
+impl Group {
+    pub fn has(&self, key: KeyId, node: NodeId) -> bool {
+        self.key.is_none_or(|k| k == key) && self.node.is_none_or(|n| n == node)
+    }
+
+    /// `user:42`, as the round names it.
+    pub fn name<'r>(&self, round: &'r Round) -> &'r str {
+        let of = |key: KeyId| round.keys.get(key.0 as usize).map_or("?", String::as_str);
+        self.key.map_or("all keys together", of)
+    }
+}
+
+/// The groups of a round by key and node.
+#[derive(Debug)]
+pub struct Groups {
+    /// Places of the ops, group by group, in order of invocation; empty if they are one group in that
+    /// order.
+    order: Vec<u32>,
+    groups: Vec<(Group, Range<usize>)>,
+}
+
+impl Groups {
+    /// Each key apart, or all of them together.
+    pub fn of(round: &Round, scope: Scope, apart: bool) -> Self {
+        let ops = &round.ops;
+        let per_node = scope == Scope::Node;
+        let of = |op: &Op| Group { key: apart.then_some(op.key), node: per_node.then_some(op.node) };
+        let Some(first) = ops.first().map(of) else {
+            return Self { order: Vec::new(), groups: Vec::new() };
+        };
+        let in_order = ops.is_sorted_by_key(|op| op.invoke);
+        if in_order && (!apart || round.keys.len() == 1) && (!per_node || ops.iter().all(|o| of(o) == first))
+        {
+            return Self { order: Vec::new(), groups: vec![(first, 0..ops.len())] };
+        }
+        let mut order: Vec<u32> = (0..count(ops.len())).collect();
+        if !in_order {
+            order.sort_by_key(|at| ops[*at as usize].invoke);
+        }
+        if per_node {
+            deal_out(&mut order, |at| ops[at as usize].node.0.into());
+        }
+        if apart {
+            deal_out(&mut order, |at| ops[at as usize].key.0);
+        }
+        let mut groups = Vec::new();
+        let mut begin = 0;
+        while let Some(group) = order.get(begin).map(|at| of(&ops[*at as usize])) {
+            let end = begin + run(&order[begin..], |at| of(&ops[*at as usize]) == group);
+            groups.push((group, begin..end));
+            begin = end;
+        }
+        Self { order, groups }
+    }
+
+    /// Visits group after group, each with its calls in order of invocation, up to the first error. The
+    /// calls of one are gathered first: one after the other they lie far apart where there are many keys.
+    pub fn try_each<E>(
+        &self,
+        round: &Round,
+        mut visit: impl FnMut(Group, &[Op]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut gathered = Vec::new();
+        for (group, range) in &self.groups {
+            if self.order.is_empty() {
+                visit(*group, &round.ops[range.clone()])?;
+                continue;
+            }
+            gathered.clear();
+            // Exactly: a vector that grows by doubling takes three times what it holds.
+            gathered.reserve_exact(range.len());
+            gather(&round.ops, &self.order[range.clone()], &mut gathered);
+            visit(*group, &gathered)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ops that are read together: as many as a first-level cache holds.
+const TOGETHER: usize = 128;
+
+fn gather(ops: &[Op], places: &[u32], into: &mut Vec<Op>) {
+    for places in places.chunks(TOGETHER) {
+        // A copy has so much to write that few are under way at a time, and each waits for memory. A look at
+        // each op first, from one end to the other, lets the memory bring many at once.
+        let look = |seen: u64, at: &u32| {
+            let Op { id, invoke, clock_us, .. } = &ops[*at as usize];
+            seen ^ u64::from(id.0) ^ invoke.0.cast_unsigned() ^ clock_us.get().unwrap_or(0)
+        };
+        std::hint::black_box(places.iter().fold(0, look));
+        into.extend(places.iter().map(|at| ops[*at as usize]));
+    }
+}
+
+fn count(ops: usize) -> u32 {
+    u32::try_from(ops).expect("fewer than 2^32 ops in a round")
+}
+
+/// How many come before the first of which it is not so, and none after that: O(log) of the answer.
+fn run<T>(items: &[T], same: impl Fn(&T) -> bool) -> usize {
+    let mut most = 1;
+    while items.get(most).is_some_and(&same) {
+        most *= 2;
+    }
+    let from = most / 2;
+    from + items[from..items.len().min(most)].partition_point(same)
+}
+
+/// Bits dealt out at a time: as many piles as a first-level cache and its table of pages hold the ends of.
+const DIGIT: u32 = 8;
+
+/// Sorts by a number: those of the same number stay as they were. Digit by digit from the lowest, so that
+/// each pass writes to few places, however many numbers there are.
+fn deal_out(order: &mut [u32], number: impl Fn(u32) -> u32) {
+    let mut from: Vec<(u32, u32)> = order.iter().map(|at| (number(*at), *at)).collect();
+    let most = from.iter().map(|(number, _)| *number).max().unwrap_or(0);
+    let bits = u32::BITS - most.leading_zeros();
+    let passes = bits.div_ceil(DIGIT);
+    let mut to = vec![(0, 0); if passes > 0 { from.len() } else { 0 }];
+    for pass in 0..passes {
+        // Digits of about the same length: a pass over few piles costs as much as one over many.
+        let (low, high) = (bits * pass / passes, bits * (pass + 1) / passes);
+        let digit = |number: u32| (number >> low) as usize & ((1 << (high - low)) - 1);
+        let mut next = [0u32; 1 << DIGIT];
+        from.iter().for_each(|(number, _)| next[digit(*number)] += 1);
+        let mut sum = 0;
+        for place in &mut next {
+            sum += std::mem::replace(place, sum);
+        }
+        for one in &from {
+            let place = &mut next[digit(one.0)];
+            to[*place as usize] = *one;
+            *place += 1;
+        }
+        std::mem::swap(&mut from, &mut to);
+    }
+    order.iter_mut().zip(&from).for_each(|(order, (_, at))| *order = *at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::units::{Cost, Nanos, OpId};
+    use proptest::prelude::*;
+
+    fn round(calls: &[(u32, u16)]) -> Round {
+        let mut round = Round::default();
+        for (n, (key, node)) in calls.iter().enumerate() {
+            let key = round.key(&format!("k{key}"));
+            let (id, at) = (OpId(n as u32), Nanos(n as i64));
+            round.ops.push(Op::new(id, NodeId(*node), key, Cost::ONE, at));
+        }
+        round
+    }
+
+    fn groups(round: &Round, scope: Scope, apart: bool) -> Vec<(Group, Vec<u32>)> {
+        let mut found = Vec::new();
+        let visited = Groups::of(round, scope, apart).try_each(round, |group, ops| {
+            found.push((group, ops.iter().map(|o| o.id.0).collect()));
+            Ok::<(), ()>(())
+        });
+        assert_eq!(visited, Ok(()));
+        found
+    }
+
+    fn by_key(round: &Round, scope: Scope) -> Vec<(u32, Option<u16>, Vec<u32>)> {
+        let named = |(Group { key, node }, ops): (Group, _)| (key.unwrap().0, node.map(|n| n.0), ops);
+        groups(round, scope, true).into_iter().map(named).collect()
+    }
+
+    #[test]
+    fn calls_are_grouped_by_key_and_by_node_only_where_the_node_counts() {
+        let round = round(&[(0, 0), (1, 1), (0, 1), (1, 1), (0, 0)]);
+        let global = [(0, None, vec![0, 2, 4]), (1, None, vec![1, 3])];
+        assert_eq!(by_key(&round, Scope::Global), global);
+        let by_node = [(0, Some(0), vec![0, 4]), (0, Some(1), vec![2]), (1, Some(1), vec![1, 3])];
+        assert_eq!(by_key(&round, Scope::Node), by_node);
+    }
+
+    #[test]
+    fn one_key_is_one_group_and_no_call_is_none() {
+        assert_eq!(by_key(&round(&[(0, 0), (0, 1)]), Scope::Global), [(0, None, vec![0, 1])]);
+        assert_eq!(by_key(&round(&[]), Scope::Global), []);
+    }
+
+    proptest! {
+        /// Against a table of all pairs of key and node, whatever order the calls were recorded in.
+        #[test]
+        fn groups_are_those_of_a_table(
+            calls in prop::collection::vec((0u32..6, 0u16..4, 0i64..40), 0..60),
+            per_node in any::<bool>(), apart in any::<bool>(), recorded_in_order in any::<bool>(),
+        ) {
+            let mut calls = calls;
+            if recorded_in_order {
+                calls.sort_by_key(|(.., at)| *at);
+            }
+            let mut round = round(&calls.iter().map(|(key, node, _)| (*key, *node)).collect::<Vec<_>>());
+            round.ops.iter_mut().zip(&calls).for_each(|(op, (.., at))| op.invoke = Nanos(*at));
+            let scope = if per_node { Scope::Node } else { Scope::Global };
+            let mut table = std::collections::BTreeMap::<_, Vec<(i64, u32)>>::new();
+            for op in &round.ops {
+                let of = (apart.then_some(op.key), per_node.then_some(op.node));
+                table.entry(of).or_default().push((op.invoke.0, op.id.0));
+            }
+            let expected: Vec<_> = table
+                .into_iter()
+                .map(|((key, node), mut ops)| {
+                    ops.sort_unstable();
+                    (Group { key, node }, ops.into_iter().map(|(_, id)| id).collect::<Vec<_>>())
+                })
+                .collect();
+            prop_assert_eq!(groups(&round, scope, apart), expected);
+        }
+
+        /// Of numbers of any length, and of runs of any.
+        #[test]
+        fn what_is_dealt_out_is_sorted_and_stays_in_order(
+            numbers in prop::collection::vec((any::<u32>(), 0u32..33), 0..600),
+        ) {
+            let numbers: Vec<u32> =
+                numbers.into_iter().map(|(n, bits)| n & (u32::MAX.checked_shr(bits).unwrap_or(0))).collect();
+            let mut dealt: Vec<u32> = (0..numbers.len() as u32).collect();
+            let mut sorted = dealt.clone();
+            deal_out(&mut dealt, |at| numbers[at as usize]);
+            sorted.sort_by_key(|at| numbers[*at as usize]);
+            prop_assert_eq!(&dealt, &sorted);
+            if let Some(first) = sorted.first() {
+                let same = |at: &u32| numbers[*at as usize] == numbers[*first as usize];
+                prop_assert_eq!(run(&sorted, same), sorted.iter().take_while(|at| same(at)).count());
+            }
+        }
+    }
+}
