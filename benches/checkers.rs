@@ -79,7 +79,12 @@ fn main() {
         by_checker(checker.name(), &all);
     }
     let grown = all.iter().filter(|m| m.ten.is_some()).count();
-    println!("{} cases, {grown} of them at both sizes; missed by {}: {}", all.len(), missed.len(), missed.join("; "));
+    println!(
+        "{} cases, {grown} of them at both sizes; missed by {}: {}",
+        all.len(),
+        missed.len(),
+        missed.join("; ")
+    );
     // Nothing measured is no bound kept.
     std::process::exit(i32::from(!missed.is_empty() || all.is_empty()));
 }
@@ -145,7 +150,8 @@ impl Measured {
     }
 
     fn row(&self) -> String {
-        let told = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
+        let told =
+            |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
         format!(
             "{:<41} {:>6.3} {:>6.3} {:>6} {:>7} {:>6} {:>6} {:>8.1}",
             self.name,

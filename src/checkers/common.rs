@@ -142,6 +142,7 @@ pub fn left_out_of<'a>(part: &Part, unexplained: &'a [bool]) -> Cow<'a, [bool]> 
 ///
 /// A failed call took nothing. One without an answer may have taken its cost at any later time, and so
 /// may one that a policy answered when the store did not: its command may still be on its way.
+#[inline]
 pub fn use_of(op: &Op, denials: Denials) -> Option<Use> {
     let complete = if open_ended(op) { Op::NEVER } else { op.complete };
     match op.outcome {
@@ -153,25 +154,30 @@ pub fn use_of(op: &Op, denials: Denials) -> Option<Use> {
 }
 
 /// Whether what a call does in the store may happen after its end. What a node did that died, it had done.
+#[inline]
 pub fn open_ended(op: &Op) -> bool {
     (op.outcome == Outcome::Unknown && op.complete == Op::NEVER) || stood_in(op)
 }
 
 /// Whether a policy decided because the store did not. Such an answer says nothing about the limit;
 /// whether it is the declared one is another question.
+#[inline]
 fn stood_in(op: &Op) -> bool {
     matches!(op.source, Some(Source::FailOpen | Source::FailClosed | Source::Fallback))
 }
 
 /// Whether the limiter itself decided.
+#[inline]
 pub fn decided(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Admitted | Outcome::Denied) && !stood_in(op)
 }
 
+#[inline]
 pub fn denied(op: &Op) -> bool {
     op.outcome == Outcome::Denied && decided(op)
 }
 
+#[inline]
 pub fn admitted(op: &Op) -> bool {
     op.outcome == Outcome::Admitted && decided(op)
 }

@@ -17,7 +17,7 @@ use crate::model::history::Cell;
 use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
 use crate::model::room::recovers_within_ns;
-use crate::model::units::Nanos;
+use crate::model::units::{Cost, Nanos};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -103,10 +103,15 @@ fn after_silence(
 ) -> Result<(), String> {
     let time = common::time_of(cell, part.round);
     let mut last_end = part.presets().map(|p| p.complete).max();
+    let within = |cost: Cost| recovers_within_ns(bound, cost.get().into());
+    // Most calls cost the same.
+    let (mut cost, mut held) = (Cost::ONE, within(Cost::ONE));
     for (place, op) in part.ops.iter().enumerate() {
-        let within = recovers_within_ns(bound, op.cost.get().into());
         let alone = part.ops.get(place + 1).is_none_or(|next| next.invoke > op.complete);
-        if let Some(within) = within
+        if op.cost != cost {
+            (cost, held) = (op.cost, within(op.cost));
+        }
+        if let Some(within) = held
             && common::decided(op)
             && alone
         {

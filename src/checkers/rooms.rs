@@ -34,10 +34,12 @@ impl<'a> Rules<'a> {
         self.ledger(&self.cell.header.contract.bound, part)
     }
 
+    #[inline]
     pub fn fits(&self, ledger: &mut Ledger, op: &Op) -> bool {
         ledger.fits(self.call(op))
     }
 
+    #[inline]
     fn call(&self, op: &Op) -> Call {
         Call { entered: use_of(op, self.denials).map_or(0, |u| u.cost), ..left_out(op) }
     }
@@ -108,6 +110,7 @@ impl<'a> Across<'a> {
     }
 
     /// Whether there is room for a decided call of this part.
+    #[inline]
     pub fn fits(&mut self, part: &Part, op: &Op) -> bool {
         let Self { rules, round, unexplained, .. } = self;
         let contract = &rules.cell.header.contract;
@@ -127,6 +130,7 @@ impl<'a> Across<'a> {
 }
 
 /// A call of which nothing stands in the ledger.
+#[inline]
 fn left_out(op: &Op) -> Call {
     Call { invoke: op.invoke, complete: op.complete, cost: op.cost.get().into(), entered: 0 }
 }

@@ -19,7 +19,11 @@ pub struct IndexedCell<'a> {
 
 impl<'a> IndexedCell<'a> {
     pub fn of(cell: &'a Cell) -> Self {
-        Self { cell, rounds: cell.rounds.iter().map(IndexedRound::of).collect() }
+        let contract = &cell.header.contract;
+        // A bound over all keys takes memory for all of them at once: there is none to spare.
+        let packed = contract.across_keys.is_none().then_some(contract.scope);
+        let round = |round| IndexedRound { packed, ..IndexedRound::of(round) };
+        Self { cell, rounds: cell.rounds.iter().map(round).collect() }
     }
 
     pub fn cell(&self) -> &'a Cell {
@@ -41,6 +45,8 @@ impl Deref for IndexedCell<'_> {
 
 pub struct IndexedRound<'a> {
     round: &'a Round,
+    /// Groups by key of this scope are kept packed: one copy of the calls, and no more.
+    packed: Option<Scope>,
     /// By key and all keys together, each for the scope of the node or not.
     groups: [OnceCell<Groups>; 4],
     overlap: OnceCell<usize>,
@@ -50,7 +56,7 @@ pub struct IndexedRound<'a> {
 impl<'a> IndexedRound<'a> {
     pub fn of(round: &'a Round) -> Self {
         let (groups, overlap, first_touches) = Default::default();
-        Self { round, groups, overlap, first_touches }
+        Self { round, packed: None, groups, overlap, first_touches }
     }
 
     pub fn round(&self) -> &'a Round {
@@ -60,7 +66,10 @@ impl<'a> IndexedRound<'a> {
     /// Each key apart, or all of them together.
     pub fn groups(&self, scope: Scope, apart: bool) -> &Groups {
         let place = usize::from(scope == Scope::Node) + 2 * usize::from(apart);
-        self.groups[place].get_or_init(|| Groups::of(self.round, scope, apart))
+        self.groups[place].get_or_init(|| {
+            let groups = Groups::of(self.round, scope, apart);
+            if apart && self.packed == Some(scope) { groups.packed(self.round) } else { groups }
+        })
     }
 
     /// As [`Round::overlap`].

@@ -79,6 +79,7 @@ impl Usage {
     }
 
     /// No less than [`Self::between`], without sorting anything.
+    #[inline]
     pub fn between_at_most(&mut self, from: Nanos, to: Nanos) -> u64 {
         let over = |place: usize| self.begun[place].latest < from.0;
         self.places.over = gallop(self.places.over, self.begun.len(), over);
@@ -87,24 +88,32 @@ impl Usage {
 
     /// Whether uses that cost `theirs` together, and were invoked in `[from, to]`, are all that may have
     /// been applied in it.
+    #[inline]
     pub fn holds_only(&mut self, theirs: u64, from: Nanos, to: Nanos) -> bool {
-        let first = self.seek(from.0, self.places.from);
-        self.places.from = first;
-        first.checked_sub(1).is_none_or(|last| self.begun[last].latest < from.0)
-            && self.begun_until(to).saturating_sub(self.sum(first)) == theirs
+        self.is_over_by(from) && self.begun_until(to).saturating_sub(self.sum(self.places.from)) == theirs
+    }
+
+    /// Whether all that was invoked before this had also completed before it.
+    #[inline]
+    pub fn is_over_by(&mut self, at: Nanos) -> bool {
+        self.places.from = self.seek(at.0, self.places.from);
+        self.places.from.checked_sub(1).is_none_or(|last| self.begun[last].latest < at.0)
     }
 
     /// How many uses were invoked before this; `near` is a number thought to be close.
+    #[inline]
     pub fn begun_before(&self, at: Nanos, near: usize) -> usize {
         self.seek(at.0, near)
     }
 
     /// What the first so many uses by invocation cost together.
+    #[inline]
     pub fn sum(&self, count: usize) -> u64 {
         count.checked_sub(1).map_or(0, |last| self.begun[last].sum)
     }
 
     /// The use at this place in the order of invocation.
+    #[inline]
     pub fn begun(&self, place: usize) -> Use {
         let Begun { invoke, complete, sum, .. } = self.begun[place];
         Use { invoke: Nanos(invoke), complete: Nanos(complete), cost: sum - self.sum(place) }
@@ -130,11 +139,13 @@ impl Usage {
         Nanos(self.ended[place].0)
     }
 
+    #[inline]
     fn begun_until(&mut self, to: Nanos) -> u64 {
         self.places.to = self.seek(to.0.saturating_add(1), self.places.to);
         self.sum(self.places.to)
     }
 
+    #[inline]
     fn seek(&self, at: i64, near: usize) -> usize {
         gallop(near, self.begun.len(), |place| self.begun[place].invoke < at)
     }
@@ -160,6 +171,7 @@ impl Usage {
 
 /// How many of `count` places in order come earlier, asked from a place that is thought to be near:
 /// O(log of the distance).
+#[inline]
 pub fn gallop(near: usize, count: usize, earlier: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high, mut stride) = (near, near, 1);
     while high < count && earlier(high) {
