@@ -66,9 +66,9 @@ impl<'a> IndexedRound<'a> {
     /// Each key apart, or all of them together.
     pub fn groups(&self, scope: Scope, apart: bool) -> &Groups {
         let place = usize::from(scope == Scope::Node) + 2 * usize::from(apart);
-        self.groups[place].get_or_init(|| {
-            let groups = Groups::of(self.round, scope, apart);
-            if apart && self.packed == Some(scope) { groups.packed(self.round) } else { groups }
+        self.groups[place].get_or_init(|| match self.packed {
+            Some(packed) if apart && packed == scope => Groups::in_rows(self.round, scope),
+            _ => Groups::of(self.round, scope, apart),
         })
     }
 

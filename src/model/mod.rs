@@ -13,7 +13,6 @@ pub mod matrix;
 pub mod names;
 pub mod op;
 pub mod order;
-mod packed;
 pub mod random;
 pub mod report;
 pub mod room;

@@ -5,13 +5,19 @@
 //! calls of a group lie far apart they may be kept in a row, packed: 36 bytes per op, and each pass over them
 //! reads one stretch of memory.
 
+mod dealt;
+mod packed;
+mod row;
+
 use std::ops::Range;
 
-use super::contract::Scope;
-use super::history::Round;
-use super::op::{KeyId, Op};
-use super::packed::{Packed, Packer};
-use super::units::NodeId;
+use crate::model::contract::Scope;
+use crate::model::history::Round;
+use crate::model::op::{KeyId, Op};
+use crate::model::units::NodeId;
+
+use dealt::{deal_out, run};
+use row::Row;
 
 /// One key, or all of them, and one node where the scope is the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +52,7 @@ enum Calls {
     Recorded,
     /// Their places.
     Places(Vec<u32>),
-    Packed(Packer, Vec<Packed>),
+    Packed(Row),
 }
 
 impl Groups {
@@ -83,21 +89,10 @@ impl Groups {
         Self { calls: Calls::Places(order), groups }
     }
 
-    /// Keeps the calls of each key in a row, where that is worth it.
-    pub fn packed(self, round: &Round) -> Self {
-        let longest = self.groups.iter().map(|(_, range)| range.len()).max().unwrap_or(0);
-        if longest.saturating_mul(FAR_APART) > round.ops.len() { self } else { self.pack(round) }
-    }
-
-    fn pack(self, round: &Round) -> Self {
-        let Calls::Places(order) = &self.calls else { return self };
-        if self.groups.iter().any(|(group, _)| group.key.is_none()) {
-            return self;
-        }
-        let packer = Packer::of(&round.ops);
-        let mut packed = Vec::with_capacity(order.len());
-        packed.extend(ahead(&round.ops, order, 0..order.len()).map(|(at, op)| packer.pack(op, at)));
-        Self { calls: Calls::Packed(packer, packed), groups: self.groups }
+    /// Each key apart, and its calls kept in a row where that is worth it.
+    pub fn in_rows(round: &Round, scope: Scope) -> Self {
+        let row = Row::of(round, scope, |longest| longest.saturating_mul(FAR_APART) <= round.ops.len());
+        row.unwrap_or_else(|| Self::of(round, scope, true))
     }
 
     /// Visits group after group, each with its calls in order of invocation, up to the first error. The
@@ -117,12 +112,11 @@ impl Groups {
             // Exactly: a vector that grows by doubling takes three times what it holds.
             gathered.reserve_exact(range.len());
             match (&self.calls, group.key) {
-                (Calls::Packed(packer, packed), Some(key)) => {
-                    let packed = packed[range.clone()].iter();
-                    gathered.extend(packed.map(|one| packer.unpack(*one, key, &round.ops)));
+                (Calls::Packed(row), Some(key)) => {
+                    gathered.extend(row.calls(&round.ops, key, range.clone()));
                 }
                 (Calls::Places(order), _) => {
-                    gathered.extend(ahead(&round.ops, order, range.clone()).map(|(_, op)| *op));
+                    gathered.extend(ahead(&round.ops, order, range.clone()).copied());
                 }
                 _ => {}
             }
@@ -138,13 +132,13 @@ const FAR_APART: usize = 64;
 /// How many ops ahead memory is told what comes next: about as many as it can bring at a time.
 const AHEAD: usize = 24;
 
-/// The ops at these places of an order, with where they are. One after the other they lie far apart, and who
+/// The ops at these places of an order. One after the other they lie far apart, and who
 /// copies them writes so much that few would be under way at a time.
-fn ahead<'a>(ops: &'a [Op], order: &'a [u32], range: Range<usize>) -> impl Iterator<Item = (u32, &'a Op)> {
+fn ahead<'a>(ops: &'a [Op], order: &'a [u32], range: Range<usize>) -> impl Iterator<Item = &'a Op> {
     let next = order.get(range.start + AHEAD..).unwrap_or_default().iter().chain(std::iter::repeat(&0));
     order[range].iter().zip(next).map(|(at, next)| {
         soon_read(&ops[*next as usize]);
-        (*at, &ops[*at as usize])
+        &ops[*at as usize]
     })
 }
 
@@ -167,47 +161,6 @@ fn soon_read(op: &Op) {
 
 fn count(ops: usize) -> u32 {
     u32::try_from(ops).expect("fewer than 2^32 ops in a round")
-}
-
-/// How many come before the first of which it is not so, and none after that: O(log) of the answer.
-fn run<T>(items: &[T], same: impl Fn(&T) -> bool) -> usize {
-    let mut most = 1;
-    while items.get(most).is_some_and(&same) {
-        most *= 2;
-    }
-    let from = most / 2;
-    from + items[from..items.len().min(most)].partition_point(same)
-}
-
-/// Bits dealt out at a time: as many piles as a first-level cache and its table of pages hold the ends of.
-const DIGIT: u32 = 8;
-
-/// Sorts by a number: those of the same number stay as they were. Digit by digit from the lowest, so that
-/// each pass writes to few places, however many numbers there are.
-fn deal_out(order: &mut [u32], number: impl Fn(u32) -> u32) {
-    let mut from: Vec<(u32, u32)> = order.iter().map(|at| (number(*at), *at)).collect();
-    let most = from.iter().map(|(number, _)| *number).max().unwrap_or(0);
-    let bits = u32::BITS - most.leading_zeros();
-    let passes = bits.div_ceil(DIGIT);
-    let mut to = vec![(0, 0); if passes > 0 { from.len() } else { 0 }];
-    for pass in 0..passes {
-        // Digits of about the same length: a pass over few piles costs as much as one over many.
-        let (low, high) = (bits * pass / passes, bits * (pass + 1) / passes);
-        let digit = |number: u32| (number >> low) as usize & ((1 << (high - low)) - 1);
-        let mut next = [0u32; 1 << DIGIT];
-        from.iter().for_each(|(number, _)| next[digit(*number)] += 1);
-        let mut sum = 0;
-        for place in &mut next {
-            sum += std::mem::replace(place, sum);
-        }
-        for one in &from {
-            let place = &mut next[digit(one.0)];
-            to[*place as usize] = *one;
-            *place += 1;
-        }
-        std::mem::swap(&mut from, &mut to);
-    }
-    order.iter_mut().zip(&from).for_each(|(order, (_, at))| *order = *at);
 }
 
 #[cfg(test)]
@@ -240,7 +193,9 @@ mod tests {
     fn groups(round: &Round, scope: Scope, apart: bool) -> Vec<(Group, Vec<u32>)> {
         let groups = Groups::of(round, scope, apart);
         let found = told(round, &groups);
-        assert_eq!(told(round, &groups.pack(round)), found);
+        if apart && let Some(in_a_row) = Row::of(round, scope, |_| true) {
+            assert_eq!(told(round, &in_a_row), found);
+        }
         found.into_iter().map(|(group, ops)| (group, ops.iter().map(|o| o.id.0).collect())).collect()
     }
 
@@ -291,24 +246,6 @@ mod tests {
                 })
                 .collect();
             prop_assert_eq!(groups(&round, scope, apart), expected);
-        }
-
-        /// Of numbers of any length, and of runs of any.
-        #[test]
-        fn what_is_dealt_out_is_sorted_and_stays_in_order(
-            numbers in prop::collection::vec((any::<u32>(), 0u32..33), 0..600),
-        ) {
-            let numbers: Vec<u32> =
-                numbers.into_iter().map(|(n, bits)| n & (u32::MAX.checked_shr(bits).unwrap_or(0))).collect();
-            let mut dealt: Vec<u32> = (0..numbers.len() as u32).collect();
-            let mut sorted = dealt.clone();
-            deal_out(&mut dealt, |at| numbers[at as usize]);
-            sorted.sort_by_key(|at| numbers[*at as usize]);
-            prop_assert_eq!(&dealt, &sorted);
-            if let Some(first) = sorted.first() {
-                let same = |at: &u32| numbers[*at as usize] == numbers[*first as usize];
-                prop_assert_eq!(run(&sorted, same), sorted.iter().take_while(|at| same(at)).count());
-            }
         }
     }
 }

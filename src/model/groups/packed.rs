@@ -1,9 +1,9 @@
-//! A call in 36 bytes: what lets a copy of all calls of a round lie in the order of their groups.
+//! A call in 36 bytes: so that a copy of all calls of a round in the order of their groups is affordable.
 //!
 //! Numbers are kept in 32 bits or fewer. A call of which one does not fit is read where it was recorded.
 
-use super::op::{KeyId, Maybe, Op, Outcome, Source};
-use super::units::{Cost, Nanos, NodeId, OpId};
+use crate::model::op::{KeyId, Maybe, Op, Outcome, Source};
+use crate::model::units::{Cost, Nanos, NodeId, OpId};
 
 #[derive(Debug, Clone, Copy)]
 #[repr(C, packed(4))]
@@ -23,6 +23,25 @@ pub struct Packed {
     source: Option<Source>,
     /// Whether all of it is here.
     whole: bool,
+    /// Room for whoever sorts.
+    pub digit: u8,
+}
+
+impl Packed {
+    pub const NOTHING: Self = Self {
+        invoke: 0,
+        at: 0,
+        length: 0,
+        remaining: 0,
+        retry_after_ms: 0,
+        clock_us: 0,
+        cost: 0,
+        node: NodeId(0),
+        outcome: Outcome::Unknown,
+        source: None,
+        whole: false,
+        digit: 0,
+    };
 }
 
 const NONE: u32 = u32::MAX;
@@ -41,45 +60,30 @@ impl Packer {
         Self { clock_us: first.saturating_sub(1 << 31) }
     }
 
+    #[inline]
     pub fn pack(self, op: &Op, at: u32) -> Packed {
-        let short = |number: Option<u64>| match number {
-            None => Some(NONE),
-            Some(n) => u32::try_from(n).ok().filter(|n| *n != NONE),
-        };
-        let maybe = |number: Option<Option<u64>>| number.and_then(short);
+        let fits = |number: u64| u32::try_from(number).ok().filter(|n| *n != NONE);
+        let short = |number: Maybe| number.get().map_or(Some(NONE), fits);
         let length = match op.complete {
-            Op::NEVER => Some(None),
-            end => end.0.checked_sub(op.invoke.0).and_then(|n| u64::try_from(n).ok()).map(Some),
+            Op::NEVER => Some(NONE),
+            end => end.0.checked_sub(op.invoke.0).and_then(|n| u64::try_from(n).ok()).and_then(fits),
         };
-        let clock = match op.clock_us.get() {
-            None => Some(None),
-            Some(us) => us.checked_sub(self.clock_us).map(Some),
-        };
-        let numbers = (
-            maybe(length),
-            maybe(Some(op.remaining.get())),
-            maybe(Some(op.retry_after_ms.get())),
-            maybe(clock),
-            u16::try_from(op.cost.get()),
-        );
-        let whole = |(length, remaining, retry_after_ms, clock_us, cost), whole| Packed {
+        let clock = op.clock_us.get().map_or(Some(NONE), |us| us.checked_sub(self.clock_us).and_then(fits));
+        let given = Packed {
             invoke: op.invoke.0,
             at,
-            length,
-            remaining,
-            retry_after_ms,
-            clock_us,
-            cost,
             node: op.node,
             outcome: op.outcome,
             source: op.source,
-            whole,
+            ..Packed::NOTHING
         };
-        match numbers {
-            (Some(length), Some(remaining), Some(retry), Some(clock), Ok(cost)) if op.id == OpId(at) => {
-                whole((length, remaining, retry, clock, cost), true)
+        match (length, short(op.remaining), short(op.retry_after_ms), clock, u16::try_from(op.cost.get())) {
+            (Some(length), Some(remaining), Some(retry_after_ms), Some(clock_us), Ok(cost))
+                if op.id == OpId(at) =>
+            {
+                Packed { length, remaining, retry_after_ms, clock_us, cost, whole: true, ..given }
             }
-            _ => whole((NONE, NONE, NONE, NONE, 0), false),
+            _ => given,
         }
     }
 
