@@ -8,7 +8,7 @@
 //! Exits 1 if a bound is missed: a million calls judged by all checkers together within a second, ten million by
 //! each and by all together in at most 13 times what one million takes, and at most 48 bytes per call beside the
 //! calls. A cell is judged as a run judges it: one checker after the other, what one has grouped at hand for the
-//! next. All of it is repeated, the sizes in turn, and the best counts. A checker runs on one thread, and the CPU time
+//! next. All of it is repeated, the sizes in turn, and the best counts; where a bound is missed, more often. A checker runs on one thread, and the CPU time
 //! of that thread is held to the bounds, the kernel's work for it included: on a busy machine the time by the
 //! clock, told beside it, measures the neighbours as well. Where nothing else runs the two are the same.
 
@@ -36,8 +36,10 @@ const MILLION: usize = 1_000_000;
 const MOST_SECONDS: f64 = 1.0;
 const MOST_RATIO: f64 = 13.0;
 const MOST_BYTES: f64 = 48.0;
-/// Of each size in turn: whatever else runs on the machine only ever adds.
-const TRIES: usize = 3;
+/// Of each size in turn: whatever else runs on the machine only ever adds. As long as a bound is missed there are
+/// more tries, for either size, up to the most.
+const TRIES: usize = 2;
+const MOST_TRIES: usize = 8;
 /// A nanosecond per call. What takes less of ten million looks at a few of them, and has no ratio.
 const LEAST_SECONDS: f64 = 0.01;
 
@@ -58,8 +60,8 @@ fn main() {
     let names = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let wanted = Wanted { names, growth: given("--growth"), each: given("--each") };
     println!(
-        "{:<41} {:>6} {:>6} {:>6} {:>7} {:>6} {:>6} {:>8}",
-        "all checkers together", "clock", "10^6 s", "clock", "10^7 s", "ratio", "worst", "bytes/op"
+        "{:<41} {:>6} {:>6} {:>6} {:>7} {:>6} {:>6} {:>8} {:>5}",
+        "all checkers together", "clock", "10^6 s", "clock", "10^7 s", "ratio", "worst", "bytes/op", "tries"
     );
     let (mut all, mut missed): (Vec<Measured>, Vec<&str>) = (Vec::new(), Vec::new());
     for case in CASES.iter().filter(|case| wanted.has(case)) {
@@ -109,6 +111,7 @@ struct Measured {
     one: Time,
     ten: Option<Time>,
     each: Vec<Each>,
+    tries: usize,
 }
 
 /// What one checker of them took.
@@ -122,6 +125,17 @@ struct Each {
 }
 
 impl Each {
+    /// Times of two tries; of memory the most, which nobody else's work adds to.
+    fn or_better(self, other: Self) -> Self {
+        assert_eq!(self.verdict, other.verdict, "{}", self.checker);
+        Self {
+            one: self.one.least(other.one),
+            ten: self.ten.zip(other.ten).map(|(a, b)| a.least(b)),
+            bytes: self.bytes.max(other.bytes),
+            ..self
+        }
+    }
+
     fn ratio(&self) -> Option<f64> {
         self.ten.filter(|ten| ten.cpu >= LEAST_SECONDS).map(|ten| ten.cpu / self.one.cpu)
     }
@@ -136,6 +150,15 @@ impl Each {
 }
 
 impl Measured {
+    fn or_better(self, other: Self) -> Self {
+        Self {
+            one: self.one.least(other.one),
+            ten: self.ten.zip(other.ten).map(|(a, b)| a.least(b)),
+            each: self.each.into_iter().zip(other.each).map(|(a, b)| a.or_better(b)).collect(),
+            ..self
+        }
+    }
+
     fn ratio(&self) -> Option<f64> {
         self.ten.map(|ten| ten.cpu / self.one.cpu)
     }
@@ -153,7 +176,7 @@ impl Measured {
         let told =
             |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
         format!(
-            "{:<41} {:>6.3} {:>6.3} {:>6} {:>7} {:>6} {:>6} {:>8.1}",
+            "{:<41} {:>6.3} {:>6.3} {:>6} {:>7} {:>6} {:>6} {:>8.1} {:>5}",
             self.name,
             self.one.clock,
             self.one.cpu,
@@ -161,7 +184,8 @@ impl Measured {
             told(self.ten.map(|ten| ten.cpu), 2),
             told(self.ratio(), 1),
             told(self.worst().map(|(_, ratio)| ratio), 1),
-            self.bytes()
+            self.bytes(),
+            self.tries
         )
     }
 
@@ -189,39 +213,50 @@ impl Measured {
 fn measure(case: &Case, growth: bool) -> Measured {
     let mut cells = vec![cell(case, MILLION)];
     cells.extend(growth.then(|| cell(case, 10 * MILLION)));
-    let mut all = vec![Time::MOST; cells.len()];
-    let mut times = vec![vec![Time::MOST; cells.len()]; checkers::ALL.len()];
-    let mut bytes = vec![0.0f64; checkers::ALL.len()];
-    let mut verdicts = vec![Vec::new(); checkers::ALL.len()];
-    for _ in 0..TRIES {
-        for (size, cell) in cells.iter().enumerate() {
-            // What is kept of the cell counts as in use from the first checker to the last.
-            let memory = Memory::before();
-            let mut sum = Time::default();
-            let mut indexed = None;
-            for (n, checker) in checkers::ALL.iter().enumerate() {
-                memory.forget_peak();
-                let began = Time::now();
-                let found = checker.judge_indexed(indexed.get_or_insert_with(|| IndexedCell::of(cell)));
-                let took = Time::now().since(began);
-                bytes[n] = bytes[n].max(memory.grown() / ops(cell) as f64);
-                times[n][size] = times[n][size].least(took);
-                sum = sum.and(took);
-                verdicts[n].push(found);
-            }
-            all[size] = all[size].least(sum);
+    let mut best: Option<Measured> = None;
+    for tries in 1..=MOST_TRIES {
+        let once = judged(case, &cells);
+        let all = match best.take() {
+            None => once,
+            Some(before) => before.or_better(once),
+        };
+        let enough = tries >= TRIES && all.objections().is_empty();
+        best = Some(Measured { tries, ..all });
+        if enough {
+            break;
         }
     }
-    let each = checkers::ALL.iter().enumerate().map(|(n, checker)| {
-        let own = &verdicts[n];
-        let verdict = own[0].verdict;
-        assert!(own.iter().all(|f| f.verdict == verdict), "{}: {}: {own:?}", case.name, checker.name());
-        let (one, ten) = (times[n][0], times[n].get(1).copied());
-        Each { checker: checker.name(), verdict, one, ten, bytes: bytes[n] }
+    let measured = best.expect("at least one try");
+    expected(case, &measured.each);
+    measured
+}
+
+/// One try: each size by all checkers, one after the other.
+fn judged(case: &Case, cells: &[Cell]) -> Measured {
+    let mut sizes = cells.iter().map(|cell| {
+        let memory = Memory::before();
+        // What is kept of the cell is in use from the first checker that asks for it to the last.
+        let mut indexed = None;
+        let each = checkers::ALL.iter().map(|checker| {
+            memory.forget_peak();
+            let began = Time::now();
+            let found = checker.judge_indexed(indexed.get_or_insert_with(|| IndexedCell::of(cell)));
+            let one = Time::now().since(began);
+            let bytes = memory.grown() / ops(cell) as f64;
+            Each { checker: checker.name(), verdict: found.verdict, one, ten: None, bytes }
+        });
+        let each: Vec<Each> = each.collect();
+        let one = each.iter().fold(Time::default(), |sum, each| sum.and(each.one));
+        Measured { name: case.name, one, ten: None, each, tries: 1 }
     });
-    let each: Vec<Each> = each.collect();
-    expected(case, &each);
-    Measured { name: case.name, one: all[0], ten: all.get(1).copied(), each }
+    let one = sizes.next().expect("a million is always judged");
+    let Some(ten) = sizes.next() else { return one };
+    let each = one.each.into_iter().zip(ten.each).map(|(one, ten)| {
+        let same = one.verdict == ten.verdict;
+        assert!(same, "{}: {}: one verdict on a million, another on ten", case.name, one.checker);
+        Each { ten: Some(ten.one), bytes: one.bytes.max(ten.bytes), ..one }
+    });
+    Measured { each: each.collect(), ten: Some(ten.one), ..one }
 }
 
 fn ops(cell: &Cell) -> usize {

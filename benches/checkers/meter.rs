@@ -14,8 +14,6 @@ pub struct Time {
 }
 
 impl Time {
-    pub const MOST: Self = Self { clock: f64::MAX, cpu: f64::MAX };
-
     pub fn now() -> Self {
         Self { clock: START.elapsed().as_secs_f64(), cpu: cpu_seconds() }
     }
