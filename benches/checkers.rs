@@ -56,6 +56,7 @@ impl Wanted {
 }
 
 fn main() {
+    Memory::no_large_reuse();
     let given = |flag: &str| std::env::args().any(|a| a == flag);
     let names = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let wanted = Wanted { names, growth: given("--growth"), each: given("--each") };

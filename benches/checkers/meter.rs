@@ -45,6 +45,16 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Has what is large taken from the system and given back at once, whatever was in use before: else a
+    /// block of a million calls would be found in memory kept for it, or beside a hole, and one of ten not.
+    pub fn no_large_reuse() {
+        #[cfg(target_env = "gnu")]
+        // SAFETY: it takes no pointer, and no other thread runs yet.
+        let set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
+        #[cfg(target_env = "gnu")]
+        assert_eq!(set, 1, "the allocator takes the limit");
+    }
+
     pub fn before() -> Self {
         give_back();
         Self { kb: field("VmRSS:") }
