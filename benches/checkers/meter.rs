@@ -45,15 +45,21 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Has what is large taken from the system and given back at once, whatever was in use before: else a
-    /// block of a million calls would be found in memory kept for it, or beside a hole, and one of ten not.
-    pub fn no_large_reuse() {
+    /// Has blocks of this size on taken from the system and given back at once. The allocator itself moves that
+    /// limit, up to [`Self::MOST_KEPT`], with what was in use before; then memory that it keeps counts as well.
+    pub fn give_back_from(bytes: i32) {
         #[cfg(target_env = "gnu")]
-        // SAFETY: it takes no pointer, and no other thread runs yet.
-        let set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
-        #[cfg(target_env = "gnu")]
-        assert_eq!(set, 1, "the allocator takes the limit");
+        {
+            // SAFETY: it takes no pointer, and no other thread runs.
+            let set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes) };
+            assert_eq!(set, 1, "the allocator takes the limit");
+        }
+        #[cfg(not(target_env = "gnu"))]
+        let _ = bytes;
     }
+
+    /// What the allocator comes to by itself once much was in use.
+    pub const MOST_KEPT: i32 = 32 << 20;
 
     pub fn before() -> Self {
         give_back();
