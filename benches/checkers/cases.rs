@@ -84,10 +84,10 @@ const fn case(name: &'static str, rule: Rule, keys: u32, in_flight: i64, twist: 
 const MANY: u32 = 10_000;
 
 const GROWING: [&str; 4] = [
-    "fixed, 10,000 keys",
-    "sliding, one key, leaks",
-    "sliding, 10,000 keys, per node",
+    "sliding, one key, one in flight",
+    "sliding, one key, one in flight, starves",
     "sliding, 10,000 keys, bound across keys",
+    "bucket, 10,000 keys",
 ];
 
 pub static CASES: &[Case] = &[

@@ -65,11 +65,9 @@ fn round(case: &Case, (limit, window): (Limit, Window), index: u32, ops: usize) 
         round.key(&key);
     }
     round.ops.reserve_exact(ops);
-    let late = match case.twist {
-        // So that everybody is kept out for longer than a window.
-        Twist::Starves => (ops as i64 - 2 * window.nanos() / STEP_NS).min(ops as i64 / 100 * 97),
-        _ => ops as i64 / 100 * 97,
-    };
+    // Many keys are kept out for long, so that each of them is for longer than a window.
+    let percent = if case.twist == Twist::Starves && case.keys > 1 { 60 } else { 97 };
+    let late = ops as i64 / 100 * percent;
     let mut forgotten = vec![case.twist == Twist::Forgets; case.keys as usize];
     for n in 0..ops as i64 {
         let silence = if case.twist == Twist::Forgets && n > late { 3 * window.nanos() } else { 0 };
