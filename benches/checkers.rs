@@ -2,9 +2,17 @@
 //! `checkers::ALL`, no server and no file.
 //!
 //! `make bench`, or `cargo bench --bench checkers -- [NAME…]` with parts of the names of the table. How judging
-//! grows is measured for some cases, or with `--growth` for all: ten million calls take their time to make.
-//! Exits 1 if a bound is missed: a million calls judged by all checkers together within a second, ten
-//! million by each in at most 13 times what one takes, and at most 48 bytes per call beside the calls.
+//! grows is measured for the cases that grow worst, or with `--growth` for all: ten million calls take their
+//! time to make. `--each` tells what each checker took of each case.
+//!
+//! Exits 1 if a bound is missed: a million calls judged by all checkers together within a second, ten million by
+//! each and by all together in at most 13 times what one million takes, and at most 48 bytes per call beside the
+//! calls. A cell is judged as a run judges it: one checker after the other, what one has grouped at hand for the
+//! next. All of it is repeated, the sizes in turn, and the best counts; where a time is missed, more often.
+//!
+//! A checker runs on one thread, and the CPU time of that thread is held to the bounds, the kernel's work for it
+//! included: on a busy machine the time by the clock, told beside it, measures the neighbours as well. Where
+//! nothing else runs the two are the same. Neighbours also take cache and bandwidth, which no clock leaves out.
 
 #![expect(clippy::disallowed_methods, reason = "the exit code of a bench is its answer")]
 
@@ -12,116 +20,250 @@
 mod cases;
 #[path = "checkers/limiter.rs"]
 mod limiter;
+#[path = "checkers/meter.rs"]
+mod meter;
 #[path = "checkers/synthesis.rs"]
 mod synthesis;
 
 use rl_lab::checkers;
 use rl_lab::model::history::Cell;
+use rl_lab::model::indexed::IndexedCell;
 use rl_lab::model::verdict::Verdict;
-use rl_lab::ports::checker::Checker;
 
 use cases::{CASES, Case, Twist};
+use meter::{Memory, Time};
 use synthesis::cell;
 
 const MILLION: usize = 1_000_000;
 const MOST_SECONDS: f64 = 1.0;
 const MOST_RATIO: f64 = 13.0;
 const MOST_BYTES: f64 = 48.0;
-/// Of each size in turn, and the best counts: whatever else runs on the machine only ever adds.
-const TRIES: usize = 3;
+/// Of each size in turn: whatever else runs on the machine only ever adds. As long as a time is missed there are
+/// more tries, for either size, up to the most.
+const TRIES: usize = 2;
+const MOST_TRIES: usize = 8;
 /// A nanosecond per call. What takes less of ten million looks at a few of them, and has no ratio.
 const LEAST_SECONDS: f64 = 0.01;
 
+struct Wanted {
+    names: Vec<String>,
+    growth: bool,
+    each: bool,
+}
+
+impl Wanted {
+    fn has(&self, case: &Case) -> bool {
+        self.names.is_empty() || self.names.iter().any(|w| case.name.contains(w.as_str()))
+    }
+}
+
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let chosen = |case: &&Case| wanted.is_empty() || wanted.iter().any(|w| case.name.contains(w.as_str()));
-    let growth = std::env::args().any(|a| a == "--growth");
-    let mut fine = true;
+    let given = |flag: &str| std::env::args().any(|a| a == flag);
+    let names = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let wanted = Wanted { names, growth: given("--growth"), each: given("--each") };
     println!(
-        "{:<41} {:>7} {:>7} {:>6} {:>6} {:>9}",
-        "all checkers together", "10^6 s", "10^7 s", "ratio", "worst", "bytes/op"
+        "{:<41} {:>6} {:>6} {:>6} {:>7} {:>6} {:>6} {:>8} {:>5}",
+        "all checkers together", "clock", "10^6 s", "clock", "10^7 s", "ratio", "worst", "bytes/op", "tries"
     );
-    let mut all: Vec<(&str, Measured)> = Vec::new();
-    for case in CASES.iter().filter(chosen) {
-        let measured = measure(case, growth || case.grows());
-        let sum = |of: fn(&Measured) -> f64| measured.iter().map(of).sum::<f64>();
-        let most = |of: fn(&Measured) -> f64| measured.iter().map(of).fold(0.0, f64::max);
-        let (one, ten) = (sum(|m| m.one), sum(|m| m.ten));
-        let (ratio, bytes) = (most(Measured::ratio), most(|m| m.bytes));
-        let kept = one <= MOST_SECONDS && ratio <= MOST_RATIO && bytes <= MOST_BYTES;
-        fine &= kept;
-        let kept = if kept { "ok" } else { "MISSED" };
-        let verdicts: Vec<&str> = measured.iter().map(|m| m.verdict.name()).collect();
-        println!(
-            "{:<41} {one:>7.3} {ten:>7.3} {:>6.1} {ratio:>6.1} {bytes:>9.1}  {kept}  {}",
-            case.name,
-            ten / one,
-            verdicts.join(" ")
-        );
-        all.extend(measured.into_iter().map(|m| (case.name, m)));
+    let (mut all, mut missed): (Vec<Measured>, Vec<&str>) = (Vec::new(), Vec::new());
+    for case in CASES.iter().filter(|case| wanted.has(case)) {
+        let measured = measure(case, wanted.growth || case.grows());
+        let objections = measured.objections();
+        println!("{}  {}", measured.row(), if objections.is_empty() { "ok" } else { "MISSED" });
+        objections.iter().for_each(|what| println!("    missed: {what}"));
+        if wanted.each {
+            measured.each.iter().for_each(|each| println!("    {}", each.row()));
+        }
+        if !objections.is_empty() {
+            missed.push(case.name);
+        }
+        all.push(measured);
     }
     for checker in checkers::ALL {
-        by_checker(*checker, &all);
+        by_checker(checker.name(), &all);
     }
-    std::process::exit(i32::from(!fine));
+    let grown = all.iter().filter(|m| m.ten.is_some()).count();
+    println!(
+        "{} cases, {grown} of them at both sizes; missed by {}: {}",
+        all.len(),
+        missed.len(),
+        missed.join("; ")
+    );
+    // Nothing measured is no bound kept.
+    std::process::exit(i32::from(!missed.is_empty() || all.is_empty()));
 }
 
 /// The worst that a checker came to.
-fn by_checker(checker: &dyn Checker, all: &[(&str, Measured)]) {
-    let worst = |of: fn(&Measured) -> f64| {
-        let own = all.iter().filter(|(_, m)| m.checker == checker.name());
-        own.max_by(|a, b| of(&a.1).total_cmp(&of(&b.1))).map(|(case, m)| (of(m), *case))
-    };
-    if let (Some(seconds), Some(ratio)) = (worst(|m| m.one), worst(Measured::ratio)) {
-        println!(
-            "{:<27} at most {:.3} s of 10^6 ({}), ratio {:.1} ({})",
-            checker.name(),
-            seconds.0,
-            seconds.1,
-            ratio.0,
-            ratio.1
-        );
+fn by_checker(name: &str, all: &[Measured]) {
+    let own = || all.iter().flat_map(|m| m.each.iter().filter(|e| e.checker == name).map(|e| (m.name, e)));
+    let slowest = own().max_by(|a, b| a.1.one.cpu.total_cmp(&b.1.one.cpu));
+    if let Some((case, each)) = slowest {
+        print!("{name:<27} at most {:.3} s of 10^6 ({case})", each.one.cpu);
     }
+    let ratios = own().filter_map(|(case, each)| Some((case, each.ratio()?)));
+    if let Some((case, ratio)) = ratios.max_by(|a, b| a.1.total_cmp(&b.1)) {
+        print!(", ratio {ratio:.1} ({case})");
+    }
+    println!();
 }
 
+/// A case, judged by all checkers.
 struct Measured {
+    name: &'static str,
+    one: Time,
+    ten: Option<Time>,
+    each: Vec<Each>,
+    tries: usize,
+}
+
+/// What one checker of them took.
+struct Each {
     checker: &'static str,
     verdict: Verdict,
-    /// Seconds for a million and for ten.
-    one: f64,
-    ten: f64,
-    /// The most it took beside the history, per call.
+    one: Time,
+    ten: Option<Time>,
+    /// The most that was in use beside the history, per call.
     bytes: f64,
 }
 
-impl Measured {
-    fn ratio(&self) -> f64 {
-        if self.ten < LEAST_SECONDS { 0.0 } else { self.ten / self.one }
+impl Each {
+    /// Of two tries.
+    fn or_better(self, other: Self) -> Self {
+        assert_eq!(self.verdict, other.verdict, "{}", self.checker);
+        Self { one: self.one.least(other.one), ten: self.ten.zip(other.ten).map(|(a, b)| a.least(b)), ..self }
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        self.ten.filter(|ten| ten.cpu >= LEAST_SECONDS).map(|ten| ten.cpu / self.one.cpu)
+    }
+
+    fn row(&self) -> String {
+        let ten = self.ten.map_or(String::new(), |ten| format!("{:.3}", ten.cpu));
+        let ratio = self.ratio().map_or(String::new(), |ratio| format!("{ratio:.1}"));
+        let Self { checker, one, bytes, .. } = self;
+        let verdict = self.verdict.name();
+        format!("{checker:<27} {:>7.3} {ten:>7} {ratio:>6} {bytes:>6.1}  {verdict}", one.cpu)
     }
 }
 
-fn measure(case: &Case, growth: bool) -> Vec<Measured> {
+impl Measured {
+    fn or_better(self, other: Self) -> Self {
+        Self {
+            one: self.one.least(other.one),
+            ten: self.ten.zip(other.ten).map(|(a, b)| a.least(b)),
+            each: self.each.into_iter().zip(other.each).map(|(a, b)| a.or_better(b)).collect(),
+            ..self
+        }
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        self.ten.map(|ten| ten.cpu / self.one.cpu)
+    }
+
+    fn worst(&self) -> Option<(&'static str, f64)> {
+        let ratios = self.each.iter().filter_map(|each| Some((each.checker, each.ratio()?)));
+        ratios.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    fn bytes(&self) -> f64 {
+        self.each.iter().map(|each| each.bytes).fold(0.0, f64::max)
+    }
+
+    fn row(&self) -> String {
+        let told =
+            |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
+        format!(
+            "{:<41} {:>6.3} {:>6.3} {:>6} {:>7} {:>6} {:>6} {:>8.1} {:>5}",
+            self.name,
+            self.one.clock,
+            self.one.cpu,
+            told(self.ten.map(|ten| ten.clock), 2),
+            told(self.ten.map(|ten| ten.cpu), 2),
+            told(self.ratio(), 1),
+            told(self.worst().map(|(_, ratio)| ratio), 1),
+            self.bytes(),
+            self.tries
+        )
+    }
+
+    /// The bounds that it misses.
+    fn objections(&self) -> Vec<String> {
+        let mut all = self.too_slow();
+        for each in self.each.iter().filter(|each| each.bytes > MOST_BYTES) {
+            all.push(format!("{}: {:.1} bytes per call, {MOST_BYTES} allowed", each.checker, each.bytes));
+        }
+        all
+    }
+
+    /// Those of them that another try may find kept.
+    fn too_slow(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.one.cpu > MOST_SECONDS {
+            all.push(format!("{:.3} s of a million calls, {MOST_SECONDS} allowed", self.one.cpu));
+        }
+        if let Some(ratio) = self.ratio().filter(|ratio| *ratio > MOST_RATIO) {
+            all.push(format!("ten million take {ratio:.1} times as long, {MOST_RATIO} allowed"));
+        }
+        let grown = self.each.iter().filter_map(|each| Some((each.checker, each.ratio()?)));
+        for (checker, ratio) in grown.filter(|(_, ratio)| *ratio > MOST_RATIO) {
+            all.push(format!("{checker} takes {ratio:.1} times as long of ten million"));
+        }
+        all
+    }
+}
+
+fn measure(case: &Case, growth: bool) -> Measured {
     let mut cells = vec![cell(case, MILLION)];
     cells.extend(growth.then(|| cell(case, 10 * MILLION)));
-    let measured = checkers::ALL.iter().map(|checker| {
-        let (mut seconds, mut bytes, mut verdicts) = ([f64::MAX, f64::MAX], 0.0f64, Vec::new());
-        for _ in 0..TRIES {
-            for (n, cell) in cells.iter().enumerate() {
-                let (before, began) = (Memory::begin(), cpu_seconds());
-                let found = checker.judge(cell);
-                seconds[n] = seconds[n].min(cpu_seconds() - began);
-                bytes = bytes.max(before.grown() / ops(cell) as f64);
-                verdicts.push(found.verdict);
-            }
+    // Memory in a try of its own, which is not timed.
+    Memory::give_back_from(1 << 16);
+    let bytes: Vec<f64> = judged(case, &cells[..1]).each.iter().map(|each| each.bytes).collect();
+    Memory::give_back_from(Memory::MOST_KEPT);
+    let mut best: Option<Measured> = None;
+    for tries in 1..=MOST_TRIES {
+        let once = judged(case, &cells);
+        let all = match best.take() {
+            None => once,
+            Some(before) => before.or_better(once),
+        };
+        let enough = tries >= TRIES && all.too_slow().is_empty();
+        best = Some(Measured { tries, ..all });
+        if enough {
+            break;
         }
-        verdicts.dedup();
-        let [verdict] = verdicts[..] else { panic!("{}: {}: {verdicts:?}", case.name, checker.name()) };
-        let ten = if growth { seconds[1] } else { 0.0 };
-        Measured { checker: checker.name(), verdict, one: seconds[0], ten, bytes }
-    });
-    let measured: Vec<Measured> = measured.collect();
-    expected(case, &measured);
+    }
+    let mut measured = best.expect("at least one try");
+    measured.each.iter_mut().zip(bytes).for_each(|(each, bytes)| each.bytes = bytes);
+    expected(case, &measured.each);
     measured
+}
+
+/// One try: each size by all checkers, one after the other.
+fn judged(case: &Case, cells: &[Cell]) -> Measured {
+    let mut sizes = cells.iter().map(|cell| {
+        let memory = Memory::before();
+        // What is kept of the cell is in use from the first checker that asks for it to the last.
+        let mut indexed = None;
+        let each = checkers::ALL.iter().map(|checker| {
+            memory.forget_peak();
+            let began = Time::now();
+            let found = checker.judge_indexed(indexed.get_or_insert_with(|| IndexedCell::of(cell)));
+            let one = Time::now().since(began);
+            let bytes = memory.grown() / ops(cell) as f64;
+            Each { checker: checker.name(), verdict: found.verdict, one, ten: None, bytes }
+        });
+        let each: Vec<Each> = each.collect();
+        let one = each.iter().fold(Time::default(), |sum, each| sum.and(each.one));
+        Measured { name: case.name, one, ten: None, each, tries: 1 }
+    });
+    let one = sizes.next().expect("a million is always judged");
+    let Some(ten) = sizes.next() else { return one };
+    let each = one.each.into_iter().zip(ten.each).map(|(one, ten)| {
+        let same = one.verdict == ten.verdict;
+        assert!(same, "{}: {}: one verdict on a million, another on ten", case.name, one.checker);
+        Each { ten: Some(ten.one), ..one }
+    });
+    Measured { each: each.collect(), ten: Some(ten.one), ..one }
 }
 
 fn ops(cell: &Cell) -> usize {
@@ -129,8 +271,8 @@ fn ops(cell: &Cell) -> usize {
 }
 
 /// A bench of checkers that err would be a bench of nothing.
-fn expected(case: &Case, measured: &[Measured]) {
-    for Measured { checker, verdict, .. } in measured {
+fn expected(case: &Case, each: &[Each]) {
+    for Each { checker, verdict, .. } in each {
         let convicted = *verdict == Verdict::Fail;
         let right = match case.twist.convicted_by() {
             [] => !convicted,
@@ -140,43 +282,4 @@ fn expected(case: &Case, measured: &[Measured]) {
         let bound = ["never-over-limit", "meets-requirement"].contains(checker);
         assert!(!bound || convicted == (case.twist == Twist::Leaks), "{}: {checker}", case.name);
     }
-}
-
-/// CPU time of this thread, on which all of a checker runs.
-fn cpu_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a timespec of this frame; the clock id is a constant of the system.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
-    assert!(!failed, "the system tells a thread's CPU time");
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// Peak memory of this process, by the kernel's account.
-struct Memory {
-    kb: f64,
-}
-
-impl Memory {
-    /// Forgets the peak so far, and gives back what was freed: memory that is there already would cost
-    /// nothing, and that is had for a million calls sooner than for ten.
-    fn begin() -> Self {
-        #[cfg(target_env = "gnu")]
-        // SAFETY: it takes no pointer, and gives back only what is not in use.
-        unsafe {
-            libc::malloc_trim(0);
-        }
-        std::fs::write("/proc/self/clear_refs", "5").expect("the kernel lets a process forget its peak");
-        Self { kb: field("VmRSS:") }
-    }
-
-    /// Bytes by which the peak since then was above what there was.
-    fn grown(&self) -> f64 {
-        (field("VmHWM:") - self.kb).max(0.0) * 1024.0
-    }
-}
-
-fn field(name: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix(name));
-    line.and_then(|l| l.trim().trim_end_matches(" kB").parse().ok()).expect("a figure in kB")
 }

@@ -1,10 +1,12 @@
 //! Histories as a store would have made them: call n is applied at a moment of its own, one after the
 //! other, and its interval reaches to both sides of it, so that as many are open at a time as asked for.
 
+use std::time::Duration;
+
 use rl_lab::model::algorithms::Algorithm;
 use rl_lab::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Requirement, Scope};
-use rl_lab::model::history::{Cell, CellHeader, Probe, Round, Touch};
-use rl_lab::model::op::{KeyId, Maybe, Op, Outcome, Source};
+use rl_lab::model::history::{Cell, CellHeader, Probe, Round, Touch, complete};
+use rl_lab::model::op::{Completion, Decision, KeyId, Maybe, Op, Outcome, Source};
 use rl_lab::model::report::ServerInfo;
 use rl_lab::model::units::{Cost, Limit, Nanos, NodeId, OpId, Window};
 
@@ -63,7 +65,9 @@ fn round(case: &Case, (limit, window): (Limit, Window), index: u32, ops: usize) 
         round.key(&key);
     }
     round.ops.reserve_exact(ops);
-    let late = ops as i64 / 100 * 97;
+    // Many keys are kept out for long, so that each of them is for longer than a window.
+    let percent = if case.twist == Twist::Starves && case.keys > 1 { 60 } else { 97 };
+    let late = ops as i64 / 100 * percent;
     let mut forgotten = vec![case.twist == Twist::Forgets; case.keys as usize];
     for n in 0..ops as i64 {
         let silence = if case.twist == Twist::Forgets && n > late { 3 * window.nanos() } else { 0 };
@@ -100,11 +104,29 @@ fn round(case: &Case, (limit, window): (Limit, Window), index: u32, ops: usize) 
     for (n, op) in round.ops.iter_mut().enumerate() {
         op.id = OpId(n as u32);
     }
+    answer(&mut round, limit);
     if matches!(case.twist, Twist::Watched | Twist::Spreads) {
         watch(&mut round, case.twist == Twist::Spreads);
     }
     (round.trips, round.most_trips) = (ops as u64, if case.twist == Twist::Trips { 2 } else { 1 });
     round
+}
+
+/// Completes each call the way a record does: only then is a round settled.
+fn answer(round: &mut Round, limit: Limit) {
+    for n in 0..round.ops.len() {
+        let told = round.ops[n];
+        let decision = Decision {
+            allowed: told.outcome == Outcome::Admitted,
+            remaining: told.remaining.get(),
+            limit,
+            retry_after: told.retry_after_ms.get().map(Duration::from_millis),
+            reset: None,
+            source: Source::Store,
+        };
+        round.ops[n].complete = Op::NEVER;
+        complete(round, told.id, told.complete, &Completion::Ok(decision)).expect("it completes once");
+    }
 }
 
 fn probe(key: &str, pttl: i64) -> Probe {

@@ -2,53 +2,56 @@
 
 use std::fmt::Write as _;
 
-use super::groups::{Group, Groups, Members, epoch_ns, first_touch, first_touches, preset, slack_ns};
+use super::groups::{epoch_ns, first_touch, preset, slack_ns};
 use crate::model::bounds::{Admitted, Excess, Glance, TimeContext, glance, over};
 use crate::model::contract::{Bound, OnOutage, Scope};
+use crate::model::groups::Group;
 use crate::model::history::{Cell, Round};
+use crate::model::indexed::IndexedCell;
 use crate::model::op::{Op, Outcome};
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 
 /// A bound for each key. Any round convicts. A pass needs rounds in which more was asked for than the bound
 /// allows and, where calls were meant to overlap, in which they did.
-pub fn judge(cell: &Cell, bound: &Bound, scope: Scope) -> Finding {
-    judge_groups(cell, bound, |round| Groups::by_key(round, scope))
+pub fn judge(cell: &IndexedCell, bound: &Bound, scope: Scope) -> Finding {
+    judge_groups(cell, bound, scope, true)
 }
 
 /// The same for a bound over all keys together.
-pub fn judge_across(cell: &Cell, bound: &Bound, scope: Scope) -> Finding {
-    judge_groups(cell, bound, |round| Groups::together(round, scope))
+pub fn judge_across(cell: &IndexedCell, bound: &Bound, scope: Scope) -> Finding {
+    judge_groups(cell, bound, scope, false)
 }
 
-fn judge_groups(cell: &Cell, bound: &Bound, groups: impl for<'r> Fn(&'r Round) -> Groups<'r>) -> Finding {
+fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool) -> Finding {
     let mut first: Option<(&Round, Group, Excess, Vec<Admitted>)> = None;
     let mut convicted = 0;
     let mut power = Power::default();
-    for round in &cell.rounds {
-        let overlap = round.overlap();
-        // One copy of a group's calls at a time, and of those that a glance does not clear.
+    for indexed in cell.rounds() {
+        let (round, touches, overlap) = (indexed.round(), indexed.first_touches(), indexed.overlap());
+        // Of the calls of one group at a time those that a glance does not clear.
         let mut counted = Vec::new();
-        let groups = groups(round);
-        let touches = first_touches(round);
         let mut pressed = false;
-        for (group, ops) in groups.iter() {
-            let time = time_of(cell, round, first_touch(&touches, &group));
+        // The first that is over ends a round.
+        let _ = indexed.groups(scope, apart).try_each(round, |group, ops| {
+            let time = time_of(cell, round, first_touch(touches, &group));
             let admitted = |outcome| outcome == Outcome::Admitted;
-            let calls = || count(round, &group, &ops, bound, admitted);
+            let calls = || count(round, &group, ops, bound, admitted);
             power.most = power.most.max(calls().map(|a| a.cost).sum());
             if glance(bound, calls(), time) != Glance::Clear {
                 keep(&mut counted, calls());
                 if let Some(found) = over(bound, &counted, time) {
                     convicted += 1;
                     if first.is_none() {
+                        let counted = std::mem::take(&mut counted);
                         first = Some((round, group, found.explain(bound, &counted), counted));
                     }
-                    break;
+                    return Err(());
                 }
             }
-            pressed = pressed || would_convict(&mut counted, round, &group, &ops, bound, time);
-        }
+            pressed = pressed || would_convict(&mut counted, round, &group, ops, bound, time);
+            Ok(())
+        });
         power.overlap = power.overlap.max(overlap);
         let unanswered = |o: &&Op| matches!(o.outcome, Outcome::Failed | Outcome::Unknown);
         power.unanswered += round.ops.iter().filter(unanswered).count() as u64;
@@ -151,7 +154,7 @@ fn decides_alone(cell: &Cell) -> bool {
 fn count<'a, C: Fn(Outcome) -> bool + Clone>(
     round: &Round,
     group: &Group,
-    ops: &Members<'a>,
+    ops: &'a [Op],
     bound: &Bound,
     counts: C,
 ) -> impl Iterator<Item = Admitted> + Clone + use<'a, C> {
@@ -185,12 +188,12 @@ fn would_convict(
     counted: &mut Vec<Admitted>,
     round: &Round,
     group: &Group,
-    ops: &Members<'_>,
+    ops: &[Op],
     bound: &Bound,
     time: TimeContext,
 ) -> bool {
     let decided = |outcome| matches!(outcome, Outcome::Admitted | Outcome::Denied);
-    let calls = |most| count(round, group, &ops.first(most), bound, decided);
+    let calls = |most: usize| count(round, group, &ops[..most.min(ops.len())], bound, decided);
     match glance(bound, calls(ops.len()), time) {
         Glance::Clear => return false,
         Glance::Over => return true,

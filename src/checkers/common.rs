@@ -1,9 +1,12 @@
 //! What the checkers share that follow single calls: whose calls count together, what each may have
 //! taken out of the limit, and how a witness speaks of them.
 
-use super::groups::{Group, Groups};
+use std::borrow::Cow;
+
 use crate::model::contract::{Denials, Scope};
+use crate::model::groups::{Group, Groups};
 use crate::model::history::{Cell, Preset, Round};
+use crate::model::indexed::IndexedRound;
 use crate::model::op::{KeyId, Op, Outcome, Source};
 use crate::model::room::{TimeContext, Use};
 use crate::model::units::{Nanos, NodeId};
@@ -11,7 +14,8 @@ use crate::model::verdict::Finding;
 
 /// The calls of a round that count together, in parts, each with what was used before.
 pub struct Parts<'a> {
-    groups: Groups<'a>,
+    round: &'a Round,
+    groups: &'a Groups,
     /// By key.
     presets: Vec<Preset>,
 }
@@ -31,23 +35,22 @@ pub struct Part<'a> {
 
 impl<'a> Parts<'a> {
     /// Each key by itself, and each node where the scope is the node.
-    pub fn by_key(round: &'a Round, scope: Scope) -> Self {
-        Self::of(Groups::by_key(round, scope))
+    pub fn by_key(round: &'a IndexedRound, scope: Scope) -> Self {
+        Self::of(round, scope, true)
     }
 
     /// All keys together.
-    pub fn together(round: &'a Round, scope: Scope) -> Self {
-        Self::of(Groups::together(round, scope))
+    pub fn together(round: &'a IndexedRound, scope: Scope) -> Self {
+        Self::of(round, scope, false)
     }
 
-    fn of(groups: Groups<'a>) -> Self {
-        let mut presets = groups.round.presets.clone();
+    fn of(round: &'a IndexedRound, scope: Scope, apart: bool) -> Self {
+        let mut presets = round.presets.clone();
         presets.sort_by_key(|p| p.key);
-        Self { groups, presets }
+        Self { round: round.round(), groups: round.groups(scope, apart), presets }
     }
 
-    /// Visits part after part. The ops of one are gathered first: one after the other they lie far
-    /// apart where there are many keys.
+    /// Visits part after part.
     pub fn each(&self, mut visit: impl FnMut(Part)) {
         let visited = self.try_each(|part| {
             visit(part);
@@ -58,17 +61,10 @@ impl<'a> Parts<'a> {
 
     /// The same, up to the first witness.
     pub fn try_each(&self, mut visit: impl FnMut(Part) -> Result<(), String>) -> Result<(), String> {
-        let mut gathered = Vec::new();
-        for (Group { key, node }, members) in self.groups.iter() {
-            let ops = members.in_a_row().unwrap_or_else(|| {
-                gathered.clear();
-                gathered.extend(members.iter().copied());
-                &gathered
-            });
-            let (round, presets) = (self.groups.round, self.presets_of(key));
-            visit(Part { round, key, node, ops, left_out: &[], presets })?;
-        }
-        Ok(())
+        self.groups.try_each(self.round, |Group { key, node }, ops| {
+            let (round, presets) = (self.round, self.presets_of(key));
+            visit(Part { round, key, node, ops, left_out: &[], presets })
+        })
     }
 
     fn presets_of(&self, key: Option<KeyId>) -> &[Preset] {
@@ -135,9 +131,9 @@ impl<'a> Part<'a> {
 }
 
 /// By place in a part what is known of calls by their number; empty if nothing is.
-pub fn left_out_of(part: &Part, unexplained: &[bool]) -> Vec<bool> {
-    if unexplained.is_empty() {
-        return Vec::new();
+pub fn left_out_of<'a>(part: &Part, unexplained: &'a [bool]) -> Cow<'a, [bool]> {
+    if unexplained.is_empty() || std::ptr::eq(part.ops, part.round.ops.as_slice()) {
+        return Cow::Borrowed(unexplained);
     }
     part.ops.iter().map(|op| unexplained[op.id.0 as usize]).collect()
 }
@@ -146,6 +142,7 @@ pub fn left_out_of(part: &Part, unexplained: &[bool]) -> Vec<bool> {
 ///
 /// A failed call took nothing. One without an answer may have taken its cost at any later time, and so
 /// may one that a policy answered when the store did not: its command may still be on its way.
+#[inline]
 pub fn use_of(op: &Op, denials: Denials) -> Option<Use> {
     let complete = if open_ended(op) { Op::NEVER } else { op.complete };
     match op.outcome {
@@ -157,25 +154,30 @@ pub fn use_of(op: &Op, denials: Denials) -> Option<Use> {
 }
 
 /// Whether what a call does in the store may happen after its end. What a node did that died, it had done.
+#[inline]
 pub fn open_ended(op: &Op) -> bool {
     (op.outcome == Outcome::Unknown && op.complete == Op::NEVER) || stood_in(op)
 }
 
 /// Whether a policy decided because the store did not. Such an answer says nothing about the limit;
 /// whether it is the declared one is another question.
+#[inline]
 fn stood_in(op: &Op) -> bool {
     matches!(op.source, Some(Source::FailOpen | Source::FailClosed | Source::Fallback))
 }
 
 /// Whether the limiter itself decided.
+#[inline]
 pub fn decided(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Admitted | Outcome::Denied) && !stood_in(op)
 }
 
+#[inline]
 pub fn denied(op: &Op) -> bool {
     op.outcome == Outcome::Denied && decided(op)
 }
 
+#[inline]
 pub fn admitted(op: &Op) -> bool {
     op.outcome == Outcome::Admitted && decided(op)
 }
@@ -259,12 +261,14 @@ mod tests {
     #[test]
     fn calls_are_parted_by_key_and_by_node_and_stay_in_order() {
         let round = round(&[("a", 1, 0), ("b", 0, 1), ("a", 0, 3), ("a", 1, 2), ("b", 0, 4)]);
+        let round = IndexedRound::of(&round);
         assert_eq!(ids_of(&Parts::by_key(&round, Scope::Global)), [vec![0, 3, 2], vec![1, 4]]);
         assert_eq!(ids_of(&Parts::by_key(&round, Scope::Node)), [vec![2], vec![0, 3], vec![1, 4]]);
         assert_eq!(ids_of(&Parts::together(&round, Scope::Global)), [vec![0, 1, 3, 2, 4]]);
         assert_eq!(ids_of(&Parts::together(&round, Scope::Node)), [vec![1, 2, 4], vec![0, 3]]);
         for empty in [Scope::Node, Scope::Global] {
-            assert_eq!(ids_of(&Parts::together(&Round::default(), empty)), Vec::<Vec<u32>>::new());
+            let round = Round::default();
+            assert_eq!(ids_of(&Parts::together(&IndexedRound::of(&round), empty)), Vec::<Vec<u32>>::new());
         }
     }
 
@@ -275,6 +279,7 @@ mod tests {
         for (key, node) in [(1, 0), (0, 1), (0, 0)] {
             round.presets.push(Preset { key: KeyId(key), node: NodeId(node), used: 3, invoke, complete });
         }
+        let round = IndexedRound::of(&round);
         let count = |parts: Parts| of_each(&parts, |p| p.presets().count());
         assert_eq!(count(Parts::by_key(&round, Scope::Global)), [2, 1]);
         assert_eq!(count(Parts::by_key(&round, Scope::Node)), [1, 1, 1]);

@@ -13,7 +13,8 @@
 use super::common::{self, Part, Parts};
 use super::rooms::{Across, ENOUGH, Rules, Seen};
 use crate::model::contract::{Bound, Denials};
-use crate::model::history::{Cell, Round};
+use crate::model::history::Cell;
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
@@ -30,6 +31,10 @@ impl Checker for DenialChangesNothing {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         let contract = &cell.header.contract;
         if contract.denials == Denials::Charged {
             return Finding::not_applicable("it declares that refused calls are charged");
@@ -41,7 +46,7 @@ impl Checker for DenialChangesNothing {
         }
         let mut seen = Seen::default();
         // Where nobody was refused there is nothing to be charged.
-        for round in cell.rounds.iter().filter(|r| r.ops.iter().any(common::denied)) {
+        for round in cell.rounds().iter().filter(|r| r.ops.iter().any(common::denied)) {
             let wrong_before = seen.wrong;
             weigh(cell, round, &mut seen);
             seen.rounds_wrong += u32::from(seen.wrong > wrong_before);
@@ -61,15 +66,23 @@ impl Checker for DenialChangesNothing {
     }
 }
 
-fn weigh(cell: &Cell, round: &Round, seen: &mut Seen) {
+fn weigh(cell: &Cell, round: &IndexedRound, seen: &mut Seen) {
     let mut weighing = Weighing::of(cell, round);
     Parts::by_key(round, cell.header.contract.scope).each(|part| {
         seen.roomy += weighing.evidence(&part, seen, FEW);
-        let refused = weighing.weigh(&part, common::denied);
-        for place in refused.contrary {
-            seen.wrong(|| weighing.witness(&part.leaving_out(&refused.unexplained), place));
+        let Weighed { contrary, unexplained } = weighing.weigh(&part, common::denied);
+        let (first, many) = (contrary.iter().position(|is| *is), count(&contrary));
+        // A witness takes memory of its own.
+        drop(contrary);
+        if let Some(first) = first {
+            seen.wrong(|| weighing.witness(&part.leaving_out(&unexplained), first));
+            seen.wrong += many - 1;
         }
     });
+}
+
+fn count(those: &[bool]) -> u64 {
+    those.iter().filter(|is| **is).count() as u64
 }
 
 /// As many calls as are looked at first for evidence: mostly they are enough.
@@ -77,7 +90,7 @@ const FEW: usize = 1 << 12;
 
 struct Weighing<'a> {
     cell: &'a Cell,
-    round: &'a Round,
+    round: &'a IndexedRound<'a>,
     free: Rules<'a>,
     charged: Rules<'a>,
     across_free: Across<'a>,
@@ -88,14 +101,14 @@ struct Weighing<'a> {
 /// Calls of a part, by place.
 #[derive(Default)]
 struct Weighed {
-    /// For which there was room if refusals took nothing, and may have been none if they did.
-    contrary: Vec<usize>,
-    /// Refusals for which there was room: nothing was charged for them.
+    /// Whether there was room if refusals took nothing, and may have been none if they did.
+    contrary: Vec<bool>,
+    /// Whether it is a refusal for which there was room: nothing was charged for them.
     unexplained: Vec<bool>,
 }
 
 impl<'a> Weighing<'a> {
-    fn of(cell: &'a Cell, round: &'a Round) -> Self {
+    fn of(cell: &'a Cell, round: &'a IndexedRound<'a>) -> Self {
         let rules = |denials| Rules { cell, denials };
         let (free, charged) = (rules(Denials::Free), rules(Denials::Charged));
         let across_free = Across::new(free, round, Vec::new());
@@ -132,7 +145,7 @@ impl<'a> Weighing<'a> {
             // What was invoked before its end decides about a call: all of that is among the few.
             let next = part.ops.get(most).map_or(Op::NEVER, |op| op.invoke);
             let told = |op: &Op| op.outcome == Outcome::Admitted && (op.complete < next || next == Op::NEVER);
-            let found = self.weigh(&few, told).contrary.len() as u64;
+            let found = count(&self.weigh(&few, told).contrary);
             if most >= part.ops.len() || found > 0 {
                 return found;
             }
@@ -154,19 +167,19 @@ impl<'a> Weighing<'a> {
             return Weighed::default();
         }
         drop(ledger);
-        let places = |ops: &[Op], roomy: &[bool]| -> Vec<usize> {
-            (0..ops.len()).filter(|place| roomy[*place] && asked(&ops[*place])).collect()
-        };
-        let mut contrary = places(part.ops, &roomy);
-        for (fits, op) in roomy.iter_mut().zip(part.ops) {
+        let mut contrary = roomy.clone();
+        for ((contrary, fits), op) in contrary.iter_mut().zip(&mut roomy).zip(part.ops) {
+            *contrary &= asked(op);
             *fits &= common::denied(op);
         }
         let part = part.leaving_out(&roomy);
         let mut ledger = self.charged.own(&part);
-        contrary.retain(|place| {
-            let fits = ledger.fits(self.charged.call_in(&part, *place));
-            !(fits && self.fits_charged_across(&part, &part.ops[*place]))
-        });
+        for (place, op) in part.ops.iter().enumerate() {
+            if contrary[place] {
+                let fits = ledger.fits(self.charged.call_in(&part, place));
+                contrary[place] = !(fits && self.fits_charged_across(&part, op));
+            }
+        }
         drop(ledger);
         Weighed { contrary, unexplained: roomy }
     }
@@ -174,14 +187,14 @@ impl<'a> Weighing<'a> {
     fn witness(&self, part: &Part, place: usize) -> String {
         let op = &part.ops[place];
         let unexplained = self.across_charged.as_ref().map_or(&[][..], Across::unexplained);
-        let without = self.free.explain(&part.leaving_out(&[]), op);
+        let without = self.free.explain(&part.leaving_out(&[]), op).in_words();
         let with = self.charged.explain_beside(part, op, unexplained);
         format!(
             "{}: {} was refused although {}, refusals not counted; with them it can have been {}, as if the refused ops \
          had been charged: {}",
             part.in_words(),
             common::op_in_words(part.round, op),
-            without.in_words(),
+            without,
             with.room.in_use,
             common::ids(with.takers.iter().filter(|o| common::denied(o)))
         )
@@ -192,7 +205,7 @@ impl<'a> Weighing<'a> {
 mod tests {
     use super::*;
     use crate::model::contract::Scope;
-    use crate::model::history::CellHeader;
+    use crate::model::history::{CellHeader, Round};
     use crate::model::op::Source;
     use crate::model::room::{Call, Ledger};
     use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId, Window};
@@ -287,7 +300,7 @@ mod tests {
             ][kind];
             let cell = cell(&calls, bound, if per_node { Scope::Node } else { Scope::Global }, across);
             let (admitted, refused) = by_definition(&cell);
-            let (round, mut seen) = (&cell.rounds[0], Seen::default());
+            let (round, mut seen) = (&IndexedRound::of(&cell.rounds[0]), Seen::default());
             let mut weighing = Weighing::of(&cell, round);
             Parts::by_key(round, cell.header.contract.scope)
                 .each(|part| seen.roomy += weighing.evidence(&part, &seen, few));

@@ -11,6 +11,7 @@
 use super::bound;
 use crate::model::contract::{Requirement, Scope};
 use crate::model::history::{Cell, Round};
+use crate::model::indexed::IndexedCell;
 use crate::model::units::Nanos;
 use crate::model::verdict::{Finding, Verdict};
 use crate::ports::checker::Checker;
@@ -27,6 +28,10 @@ impl Checker for MeetsRequirement {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         match &cell.header.requirement {
             None => Finding::not_applicable("the scenario states no requirement"),
             Some(required) => match bound::judge(cell, &required.bound, required.scope) {

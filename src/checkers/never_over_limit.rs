@@ -9,6 +9,7 @@
 use super::bound;
 use crate::model::contract::Bound;
 use crate::model::history::Cell;
+use crate::model::indexed::IndexedCell;
 use crate::model::verdict::{Finding, Verdict};
 use crate::ports::checker::Checker;
 
@@ -24,6 +25,10 @@ impl Checker for NeverOverLimit {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         let contract = &cell.header.contract;
         if contract.bound == Bound::None {
             return Finding::unknown("the limiter promises no bound, so nothing can be kept or broken");

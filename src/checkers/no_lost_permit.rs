@@ -12,6 +12,7 @@
 use super::rooms;
 use crate::model::contract::Denials;
 use crate::model::history::Cell;
+use crate::model::indexed::IndexedCell;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -27,6 +28,10 @@ impl Checker for NoLostPermit {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         rooms::judge(cell, Denials::Free)
     }
 }

@@ -18,12 +18,13 @@
 
 use super::common::{self, Part, Parts};
 use crate::model::contract::Bound;
-use crate::model::history::{Cell, Round};
+use crate::model::history::Cell;
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
 use crate::model::phases;
 use crate::model::room::recovers_within_ns;
 use crate::model::scenario::OutageNeeds;
-use crate::model::units::Nanos;
+use crate::model::units::{Cost, Nanos};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -39,6 +40,10 @@ impl Checker for Recovers {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         if let Some(needs) = cell.header.outage {
             return after_faults(cell, needs);
         }
@@ -47,7 +52,7 @@ impl Checker for Recovers {
             return Finding::unknown("the limiter promises no bound, so nothing says when it must let go");
         }
         let mut released = 0u64;
-        for round in &cell.rounds {
+        for round in cell.rounds() {
             match follow(cell, round) {
                 Ok(more) => released += more,
                 Err(witness) => return Finding::fail(witness),
@@ -123,7 +128,7 @@ fn after_faults(cell: &Cell, needs: OutageNeeds) -> Finding {
 
 /// How many calls on keys that had seen refusals were admitted after a silence, or the witness of one
 /// that was not.
-fn follow(cell: &Cell, round: &Round) -> Result<u64, String> {
+fn follow(cell: &Cell, round: &IndexedRound) -> Result<u64, String> {
     let contract = &cell.header.contract;
     let mut all_silent = None;
     if let Some(bound) = &contract.across_keys {
@@ -162,10 +167,15 @@ fn after_silence(
 ) -> Result<(), String> {
     let time = common::time_of(cell, part.round);
     let mut last_end = part.presets().map(|p| p.complete).max();
+    let within = |cost: Cost| recovers_within_ns(bound, cost.get().into());
+    // Most calls cost the same.
+    let (mut cost, mut held) = (Cost::ONE, within(Cost::ONE));
     for (place, op) in part.ops.iter().enumerate() {
-        let within = recovers_within_ns(bound, op.cost.get().into());
         let alone = part.ops.get(place + 1).is_none_or(|next| next.invoke > op.complete);
-        if let Some(within) = within
+        if op.cost != cost {
+            (cost, held) = (op.cost, within(op.cost));
+        }
+        if let Some(within) = held
             && common::decided(op)
             && alone
         {

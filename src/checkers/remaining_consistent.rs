@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use super::common::{self, Part, Parts};
 use crate::model::contract::{Bound, Denials};
 use crate::model::history::Cell;
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{KeyId, Op, Outcome};
 use crate::model::room::{Call, Ledger};
 use crate::model::units::{Nanos, NodeId};
@@ -41,12 +42,16 @@ impl Checker for RemainingConsistent {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         let contract = &cell.header.contract;
         let Some(most) = contract.bound.burst() else {
             return Finding::unknown("the limiter promises no bound, so nothing says how much can be left");
         };
         let (mut telling, mut pairs) = (0u64, 0u64);
-        for round in &cell.rounds {
+        for round in cell.rounds() {
             let told = |op: &&Op| common::decided(op) && op.remaining.get().is_some();
             telling += round.ops.iter().filter(told).count() as u64;
             let over = |op: &&Op| op.remaining.get().is_some_and(|left| left > most);
@@ -63,7 +68,7 @@ impl Checker for RemainingConsistent {
                 Some(_) => Parts::together(round, contract.scope),
                 None => Parts::by_key(round, contract.scope),
             };
-            let mut regains = Regains::default();
+            let mut regains = Regains::of(round);
             let followed = parts.try_each(|part| {
                 pairs += follow(cell, &part, &mut regains)?;
                 Ok(())
@@ -86,7 +91,7 @@ impl Checker for RemainingConsistent {
 }
 
 /// How many pairs of a part held, or the witness of one that does not.
-fn follow(cell: &Cell, part: &Part, regains: &mut Regains) -> Result<u64, String> {
+fn follow(cell: &Cell, part: &Part, regains: &mut Regains<'_>) -> Result<u64, String> {
     let step = common::step_ns(part.round);
     let mut pairs = 0;
     let mut open_until = part.presets().map(|p| p.complete).max().unwrap_or(Nanos(i64::MIN));
@@ -123,7 +128,7 @@ impl Pair<'_> {
         common::decided(self.a) && common::decided(self.b)
     }
 
-    fn hold(&self, cell: &Cell, part: &Part, regains: &mut Regains) -> Result<(), String> {
+    fn hold(&self, cell: &Cell, part: &Part, regains: &mut Regains<'_>) -> Result<(), String> {
         let Self { a, b } = self;
         let Some(told) = a.remaining.get() else { return Ok(()) };
         let cost = u64::from(b.cost.get());
@@ -177,11 +182,15 @@ impl Pair<'_> {
 
 /// What can have come back in a round, under the bound of each key and under the one over all keys.
 /// Made when it is first asked for: most pairs never are.
-#[derive(Default)]
-struct Regains {
-    own: BTreeMap<(Option<KeyId>, Option<NodeId>), Known>,
-    across: BTreeMap<Option<NodeId>, Known>,
+struct Regains<'a> {
+    round: &'a IndexedRound<'a>,
+    /// Of the part that is followed.
+    current: Option<(Whose, Known)>,
+    /// Of each key, where its calls are followed together with those of others.
+    own: BTreeMap<Whose, Known>,
 }
+
+type Whose = (Option<KeyId>, Option<NodeId>);
 
 struct Known {
     ledger: Ledger,
@@ -207,23 +216,33 @@ impl Known {
     }
 }
 
-impl Regains {
+impl<'a> Regains<'a> {
+    fn of(round: &'a IndexedRound<'a>) -> Self {
+        Self { round, current: None, own: BTreeMap::new() }
+    }
+
     /// Whoever tells the least of several bounds is contradicted only if each of them is.
     fn exclude(&mut self, cell: &Cell, part: &Part, pair: &Pair, told: u64, left: u64) -> bool {
         let contract = &cell.header.contract;
         let (a, b) = (pair.a, pair.b);
-        let Some(bound) = &contract.across_keys else {
-            let own = self.own.entry((part.key, part.node));
-            return own.or_insert_with(|| Known::of(cell, part, &contract.bound)).excludes(a, b, told, left);
+        let whose = (part.key, part.node);
+        let (_, known) = match self.current.take().filter(|(of, _)| *of == whose) {
+            Some(known) => self.current.insert(known),
+            None => {
+                let bound = contract.across_keys.as_ref().unwrap_or(&contract.bound);
+                self.current.insert((whose, Known::of(cell, part, bound)))
+            }
         };
+        let excluded = known.excludes(a, b, told, left);
+        if contract.across_keys.is_none() || !excluded {
+            return excluded;
+        }
         if self.own.is_empty() {
-            Parts::by_key(part.round, contract.scope).each(|of_key| {
+            Parts::by_key(self.round, contract.scope).each(|of_key| {
                 let known = Known::of(cell, &of_key, &contract.bound);
                 self.own.insert((of_key.key, of_key.node), known);
             });
         }
-        let across = self.across.entry(part.node).or_insert_with(|| Known::of(cell, part, bound));
-        across.excludes(a, b, told, left)
-            && self.own.get_mut(&(Some(a.key), part.node)).is_some_and(|own| own.excludes(a, b, told, left))
+        self.own.get_mut(&(Some(a.key), part.node)).is_some_and(|own| own.excludes(a, b, told, left))
     }
 }

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 
 use super::common::{self, Part, Parts, use_of};
 use crate::model::history::{Cell, Round};
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::Op;
 use crate::model::room::{Usage, gallop};
 use crate::model::units::Nanos;
@@ -41,13 +42,17 @@ impl Checker for RetryAfterHonest {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         let hints = || cell.rounds.iter().flat_map(|r| &r.ops).filter_map(hint_ms);
         if hints().next().is_none() {
             return Finding::not_applicable("no refusal tells how long to wait");
         }
         let whole_seconds = hints().all(|ms| ms % 1000 == 0);
         let (mut out, mut half) = (0u64, 0u64);
-        for round in &cell.rounds {
+        for round in cell.rounds() {
             match follow(cell, round, whole_seconds) {
                 Ok(held) => (out, half) = (out + held.out, half + held.half),
                 Err(witness) => return Finding::fail(witness),
@@ -74,7 +79,7 @@ fn usage(cell: &Cell, part: &Part) -> Usage {
     Usage::new(part.uses(cell.header.contract.denials))
 }
 
-fn follow(cell: &Cell, round: &Round, whole_seconds: bool) -> Result<Held, String> {
+fn follow(cell: &Cell, round: &IndexedRound, whole_seconds: bool) -> Result<Held, String> {
     let scope = cell.header.contract.scope;
     let mut all = BTreeMap::new();
     if cell.header.contract.across_keys.is_some() {
@@ -169,6 +174,10 @@ impl Waits<'_> {
         if ms == 0 {
             return Err(self.witness(d, "was refused and told to come back at once"));
         }
+        // Nothing that comes after D can tell then.
+        if !self.own.is_over_by(self.asked_from(d)) {
+            return Ok(());
+        }
         let told = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         let out = d.complete.0.saturating_add(told).saturating_add(self.slack_ns());
         if let Some(e) = ahead.out.first_from(out)
@@ -203,13 +212,18 @@ impl Waits<'_> {
         Ok(())
     }
 
+    /// From when on nothing else may have been open. After a step back D may not have seen what was counted
+    /// under a later time.
+    fn asked_from(&self, d: &Op) -> Nanos {
+        Nanos(d.invoke.0.saturating_sub(common::step_ns(self.part.round)))
+    }
+
     /// Whether only these two can have taken anything out of the limit after D was invoked and before
     /// E had its answer. What was open when D was invoked may have been applied after it.
     fn nothing_between(&mut self, d: &Op, e: &Op) -> bool {
         let denials = self.cell.header.contract.denials;
         let theirs: u64 = [d, e].iter().filter_map(|op| use_of(op, denials)).map(|u| u.cost).sum();
-        // After a step back D may not have seen what was counted under a later time.
-        let from = Nanos(d.invoke.0.saturating_sub(common::step_ns(self.part.round)));
+        let from = self.asked_from(d);
         let alone = |usage: &mut Usage| usage.holds_only(theirs, from, e.complete);
         alone(&mut self.own)
             && self.all.as_deref_mut().is_none_or(|all| !all.between(d, e) && alone(&mut all.usage))

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use super::common::{self, Part, Parts, use_of};
 use crate::model::contract::{Bound, Denials};
-use crate::model::history::{Cell, Round};
+use crate::model::history::Cell;
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
 use crate::model::room::{Call, Ledger, Room};
 use crate::model::units::NodeId;
@@ -33,10 +34,12 @@ impl<'a> Rules<'a> {
         self.ledger(&self.cell.header.contract.bound, part)
     }
 
+    #[inline]
     pub fn fits(&self, ledger: &mut Ledger, op: &Op) -> bool {
         ledger.fits(self.call(op))
     }
 
+    #[inline]
     fn call(&self, op: &Op) -> Call {
         Call { entered: use_of(op, self.denials).map_or(0, |u| u.cost), ..left_out(op) }
     }
@@ -57,8 +60,8 @@ impl<'a> Rules<'a> {
         let own = self.explain_by(&self.cell.header.contract.bound, part, op, false);
         let Some(bound) = self.cell.header.contract.across_keys else { return own };
         let mut across = None;
-        let together = Parts::together(part.round, self.cell.header.contract.scope);
-        together.each(|all| {
+        let round = IndexedRound::of(part.round);
+        Parts::together(&round, self.cell.header.contract.scope).each(|all| {
             if all.node == part.node {
                 let left_out = common::left_out_of(&all, unexplained);
                 across = Some(self.explain_by(&bound, &all.leaving_out(&left_out), op, true));
@@ -90,7 +93,7 @@ impl<'a> Rules<'a> {
 /// have room under the bound of their own key and are in question.
 pub struct Across<'a> {
     rules: Rules<'a>,
-    round: &'a Round,
+    round: &'a IndexedRound<'a>,
     /// By number, calls that take nothing; empty if there is none.
     unexplained: Vec<bool>,
     /// For each node, or for all together.
@@ -98,7 +101,7 @@ pub struct Across<'a> {
 }
 
 impl<'a> Across<'a> {
-    pub fn new(rules: Rules<'a>, round: &'a Round, unexplained: Vec<bool>) -> Self {
+    pub fn new(rules: Rules<'a>, round: &'a IndexedRound<'a>, unexplained: Vec<bool>) -> Self {
         Self { rules, round, unexplained, ledgers: None }
     }
 
@@ -107,6 +110,7 @@ impl<'a> Across<'a> {
     }
 
     /// Whether there is room for a decided call of this part.
+    #[inline]
     pub fn fits(&mut self, part: &Part, op: &Op) -> bool {
         let Self { rules, round, unexplained, .. } = self;
         let contract = &rules.cell.header.contract;
@@ -126,6 +130,7 @@ impl<'a> Across<'a> {
 }
 
 /// A call of which nothing stands in the ledger.
+#[inline]
 fn left_out(op: &Op) -> Call {
     Call { invoke: op.invoke, complete: op.complete, cost: op.cost.get().into(), entered: 0 }
 }
@@ -155,14 +160,14 @@ impl Explained {
 }
 
 /// Judges refusals for which there was room, refusals counted as used or not.
-pub fn judge(cell: &Cell, denials: Denials) -> Finding {
+pub fn judge(cell: &IndexedCell, denials: Denials) -> Finding {
     let contract = &cell.header.contract;
     if contract.bound == Bound::None {
         return Finding::unknown("the limiter promises no bound, so nothing says whom it must let in");
     }
     let rules = Rules { cell, denials };
     let mut seen = Seen::default();
-    for round in &cell.rounds {
+    for round in cell.rounds() {
         let mut across = Across::new(rules, round, Vec::new());
         let wrong_before = seen.wrong;
         Parts::by_key(round, contract.scope).each(|part| {

@@ -76,6 +76,7 @@ pub struct Maybe(u64);
 impl Maybe {
     pub const NONE: Self = Self(u64::MAX);
 
+    #[inline]
     pub fn get(self) -> Option<u64> {
         (self.0 != u64::MAX).then_some(self.0)
     }

@@ -1,6 +1,7 @@
 //! The checker port: from a recorded cell to a verdict.
 
 use crate::model::history::Cell;
+use crate::model::indexed::IndexedCell;
 use crate::model::verdict::Finding;
 
 /// A property and how it is judged.
@@ -13,4 +14,9 @@ pub trait Checker: Sync {
     /// One line: what it proves.
     fn proves(&self) -> &'static str;
     fn judge(&self, cell: &Cell) -> Finding;
+
+    /// The same with what other checkers have made of the cell already. Who groups calls does so here.
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
+        self.judge(cell.cell())
+    }
 }

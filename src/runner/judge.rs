@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::checkers;
 use crate::model::figures;
 use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
+use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::Outcome;
 use crate::model::phases;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
@@ -16,6 +17,7 @@ use crate::model::verdict::{Finding, Verdict, standing};
 /// Judges a cell.
 pub fn judge(cell: &Cell) -> CellReport {
     let header = &cell.header;
+    let indexed = IndexedCell::of(cell);
     let mut errors = BTreeMap::new();
     for (text, count) in cell.rounds.iter().flat_map(|r| &r.errors) {
         *errors.entry(text.clone()).or_default() += count;
@@ -33,9 +35,9 @@ pub fn judge(cell: &Cell) -> CellReport {
         limit: header.limit,
         contract: header.contract.clone(),
         rounds: cell.rounds.iter().map(|r| counts(cell, r)).collect(),
-        checks: header.checks.iter().map(|c| check(cell, c)).collect(),
+        checks: header.checks.iter().map(|c| check(&indexed, c)).collect(),
         figures: figures::measure(cell),
-        honesty: honesty(cell),
+        honesty: honesty(&indexed),
         search: None,
         told: told(cell).into_iter().chain(per_window(cell)).collect(),
         errors,
@@ -88,8 +90,8 @@ fn told(cell: &Cell) -> Vec<String> {
 }
 
 /// As it was driven, with what only the whole record shows.
-fn honesty(cell: &Cell) -> CellHonesty {
-    let overlap = cell.rounds.iter().map(Round::overlap).max().unwrap_or(0);
+fn honesty(cell: &IndexedCell) -> CellHonesty {
+    let overlap = cell.rounds().iter().map(IndexedRound::overlap).max().unwrap_or(0);
     CellHonesty { overlap, ..cell.honesty.unwrap_or_default() }
 }
 
@@ -147,7 +149,7 @@ fn crash(cell: &Cell, round: &Round) -> Option<CrashReport> {
     Some(CrashReport { died: crash.point.in_words(), left, windows, released })
 }
 
-fn check(cell: &Cell, planned: &PlannedCheck) -> CheckReport {
+fn check(cell: &IndexedCell, planned: &PlannedCheck) -> CheckReport {
     let Finding { verdict, because } = finding(cell, &planned.check);
     let failed = verdict == Verdict::Fail;
     // What was not run cannot disappoint: its expectation is about another server.
@@ -164,7 +166,7 @@ fn check(cell: &Cell, planned: &PlannedCheck) -> CheckReport {
 }
 
 /// A checker that breaks has found nothing.
-fn finding(cell: &Cell, name: &str) -> Finding {
+fn finding(cell: &IndexedCell, name: &str) -> Finding {
     if let Some(why) = &cell.header.not_run {
         return Finding::not_applicable(why.clone());
     }
@@ -172,6 +174,6 @@ fn finding(cell: &Cell, name: &str) -> Finding {
         Ok(checker) => checker,
         Err(why) => return Finding::unknown(why),
     };
-    catch_unwind(AssertUnwindSafe(|| checker.judge(cell)))
+    catch_unwind(AssertUnwindSafe(|| checker.judge_indexed(cell)))
         .unwrap_or_else(|_| Finding::unknown("the checker itself broke; this is a fault of the lab"))
 }

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use rl_lab::checkers;
 use rl_lab::model::history::{Cell, CellHeader, Event, PlannedCheck, RunHeader};
+use rl_lab::model::indexed::IndexedCell;
 use rl_lab::model::report::{CellHonesty, Report, ServerInfo};
 use rl_lab::model::units::Seed;
+use rl_lab::model::verdict::Finding;
 use rl_lab::model::verdict::Verdict::{self, Fail, NotApplicable, Pass, Unknown};
 use rl_lab::ports::route::Configured;
 use rl_lab::ports::store::SharedHook;
@@ -174,6 +176,24 @@ fn the_checkers_tell_recorded_histories_apart() {
         assert_eq!(found.witness.is_some(), found.verdict == Fail, "{file}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What one checker has grouped, the next one finds: whoever comes first.
+#[test]
+fn a_finding_is_the_same_word_for_word_whatever_was_asked_before() {
+    for entry in std::fs::read_dir(folder()).unwrap().flatten() {
+        let history = analyze::read(&entry.path()).unwrap();
+        for cell in &history.cells {
+            let (forth, back) = (IndexedCell::of(cell), IndexedCell::of(cell));
+            let alone: Vec<Finding> = checkers::ALL.iter().map(|c| c.judge(cell)).collect();
+            let then: Vec<Finding> = checkers::ALL.iter().map(|c| c.judge_indexed(&forth)).collect();
+            let mut before: Vec<Finding> =
+                checkers::ALL.iter().rev().map(|c| c.judge_indexed(&back)).collect();
+            before.reverse();
+            assert_eq!(alone, then, "{:?}", entry.path());
+            assert_eq!(alone, before, "{:?}", entry.path());
+        }
+    }
 }
 
 #[test]

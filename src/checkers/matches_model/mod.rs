@@ -26,10 +26,12 @@ mod timed;
 mod window;
 
 use super::bound::overlap_shown;
-use super::groups::{Group, Groups, Members, first_touch, first_touches, preset};
+use super::groups::{first_touch, preset};
 use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Contract, DecidingClock};
+use crate::model::groups::Group;
 use crate::model::history::{Cell, Round};
+use crate::model::indexed::IndexedCell;
 use crate::model::op::{Op, Outcome, Source};
 use crate::model::scenario::Time;
 use crate::model::units::{Cost, Nanos};
@@ -49,6 +51,10 @@ impl Checker for MatchesModel {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        self.judge_indexed(&IndexedCell::of(cell))
+    }
+
+    fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         match model_of(&cell.header.contract) {
             Ok(algorithm) => judge(cell, algorithm),
             Err(why) => Finding::not_applicable(why),
@@ -84,7 +90,7 @@ struct Case<'a> {
     cell: &'a Cell,
     round: &'a Round,
     group: Group,
-    ops: Members<'a>,
+    ops: &'a [Op],
     algorithm: Algorithm,
     first_touch: Nanos,
 }
@@ -103,25 +109,27 @@ struct Tally {
     left_out: u64,
 }
 
-fn judge(cell: &Cell, algorithm: Algorithm) -> Finding {
+fn judge(cell: &IndexedCell, algorithm: Algorithm) -> Finding {
     let mut tally = Tally::default();
     let mut convicted: Option<(String, u32)> = None;
-    for round in &cell.rounds {
-        let groups = Groups::by_key(round, cell.header.contract.scope);
-        let touches = first_touches(round);
-        let overlapped = overlap_shown(cell, round.overlap());
-        for (group, ops) in groups.iter() {
-            let first_touch = first_touch(&touches, &group);
+    for indexed in cell.rounds() {
+        let (round, touches) = (indexed.round(), indexed.first_touches());
+        let overlapped = overlap_shown(cell, indexed.overlap());
+        let groups = indexed.groups(cell.header.contract.scope, true);
+        // The first that differs ends a round.
+        let _ = groups.try_each(round, |group, ops| {
+            let first_touch = first_touch(touches, &group);
             let case = Case { cell, round, group, ops, algorithm, first_touch };
             match case.say() {
                 Said::Differs(what) => {
                     let (_, rounds) = convicted.get_or_insert_with(|| (case.witness(&what), 0));
                     *rounds += 1;
-                    break;
+                    return Err(());
                 }
                 said => tally.add(said, overlapped && case.admits_and_refuses()),
             }
-        }
+            Ok(())
+        });
     }
     match convicted {
         Some((witness, rounds)) if cell.rounds.len() > 1 => {

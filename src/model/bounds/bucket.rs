@@ -20,6 +20,7 @@ pub struct Rate {
 
 impl Rate {
     /// What a call takes, in parts: a nanosecond brings `refill` of them.
+    #[inline]
     fn takes(self, cost: u64) -> i128 {
         i128::from(cost) * i128::from(self.window)
     }
@@ -29,6 +30,7 @@ impl Rate {
         self.takes(self.capacity) + self.brings(0, slack_ns)
     }
 
+    #[inline]
     fn brings(self, from: i64, to: i64) -> i128 {
         i128::from(self.refill) * (i128::from(to) - i128::from(from))
     }
@@ -77,6 +79,7 @@ impl MayBeOver {
     }
 
     /// Whether a span that ends with this op, the next, could be over.
+    #[inline]
     pub fn with(&mut self, op: &Admitted) -> bool {
         let last = self.last.replace(op.invoke.0).unwrap_or(op.invoke.0);
         self.level = (self.level - self.rate.brings(last, op.invoke.0)).max(0) + self.rate.takes(op.cost);

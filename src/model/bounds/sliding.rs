@@ -61,6 +61,7 @@ impl<I: Iterator<Item = Admitted>> MayBeOver<I> {
     }
 
     /// Whether a span that ends with this op, the next, could be over.
+    #[inline]
     pub fn with(&mut self, op: &Admitted) -> bool {
         if self.reach <= 0 {
             return false;
@@ -74,6 +75,7 @@ impl<I: Iterator<Item = Admitted>> MayBeOver<I> {
     }
 }
 
+#[inline]
 fn within(a: Nanos, b: Nanos, reach: i64) -> bool {
     i128::from(b.0) - i128::from(a.0) < i128::from(reach)
 }

@@ -81,15 +81,18 @@ fn by_window(ops: &[Admitted], time: TimeContext, window: i64) -> impl Iterator<
 }
 
 /// The window in which the op may have been applied first.
+#[inline]
 pub fn first_window(op: &Admitted, time: TimeContext, window: i64) -> i64 {
     number(op.invoke.0.saturating_sub(time.slack_ns), time, window)
 }
 
 /// The window in which the op may have been applied last.
+#[inline]
 pub fn last_window(op: &Admitted, time: TimeContext, window: i64) -> i64 {
     number(op.complete.0.saturating_add(time.slack_ns), time, window)
 }
 
+#[inline]
 fn number(at: i64, time: TimeContext, window: i64) -> i64 {
     at.saturating_add(time.epoch_ns_at_zero).div_euclid(window)
 }

@@ -183,12 +183,14 @@ impl Ledger {
     }
 
     /// What was invoked from here on and before the call.
+    #[inline]
     fn begun_since(&mut self, from: i64, call: Call) -> u64 {
         self.from = self.usage.begun_before(Nanos(from), self.from);
         self.early.place = self.usage.begun_before(call.invoke, self.early.place);
         self.usage.sum(self.early.place) - self.usage.sum(self.from)
     }
 
+    #[inline]
     fn earliest(&self, call: Call) -> i64 {
         call.invoke.0.saturating_sub(self.time.slack_ns).saturating_sub(self.time.lockout_ns)
     }
@@ -223,6 +225,7 @@ impl Ledger {
     }
 
     /// The most that can lie in a span, at full weight.
+    #[inline]
     fn span(&mut self, call: Call, limit: u64, (from, to): (i64, i64), count: Count) -> Room {
         let in_use = self.others(call, from, to, count);
         Room {
@@ -235,6 +238,7 @@ impl Ledger {
     }
 
     /// What others than the call may have applied in `[from, to]`.
+    #[inline]
     fn others(&mut self, call: Call, from: i64, to: i64, count: Count) -> u64 {
         let itself = call.invoke.0 <= to && call.complete.0 >= from;
         let all = match count {

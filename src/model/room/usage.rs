@@ -6,6 +6,7 @@
 //! was invoked in the span, and at most what was invoked after the last use before which all had ended
 //! when the span began.
 
+use crate::model::order::by_end;
 use crate::model::units::Nanos;
 
 /// One use of the limit, applied at some moment of its interval.
@@ -21,9 +22,10 @@ pub struct Use {
 pub struct Usage {
     /// In order of invocation.
     begun: Vec<Begun>,
-    /// Completions in order, each with the sum of what it and those before it cost. Made when it is
-    /// first asked for.
-    ended: Vec<(i64, u64)>,
+    /// Places of the uses in order of completion, and the sum of what each and those before it cost. Made
+    /// when it is first asked for.
+    ended: Vec<u32>,
+    sums: Vec<u64>,
     places: Places,
 }
 
@@ -74,11 +76,12 @@ impl Usage {
     pub fn between(&mut self, from: Nanos, to: Nanos) -> u64 {
         debug_assert!(from.0 <= to.0.saturating_add(1), "{from} is after {to}");
         let ended = self.completed_before(from);
-        let ended = ended.checked_sub(1).map_or(0, |last| self.ended[last].1);
+        let ended = ended.checked_sub(1).map_or(0, |last| self.sums[last]);
         self.begun_until(to).saturating_sub(ended)
     }
 
     /// No less than [`Self::between`], without sorting anything.
+    #[inline]
     pub fn between_at_most(&mut self, from: Nanos, to: Nanos) -> u64 {
         let over = |place: usize| self.begun[place].latest < from.0;
         self.places.over = gallop(self.places.over, self.begun.len(), over);
@@ -87,24 +90,32 @@ impl Usage {
 
     /// Whether uses that cost `theirs` together, and were invoked in `[from, to]`, are all that may have
     /// been applied in it.
+    #[inline]
     pub fn holds_only(&mut self, theirs: u64, from: Nanos, to: Nanos) -> bool {
-        let first = self.seek(from.0, self.places.from);
-        self.places.from = first;
-        first.checked_sub(1).is_none_or(|last| self.begun[last].latest < from.0)
-            && self.begun_until(to).saturating_sub(self.sum(first)) == theirs
+        self.is_over_by(from) && self.begun_until(to).saturating_sub(self.sum(self.places.from)) == theirs
+    }
+
+    /// Whether all that was invoked before this had also completed before it.
+    #[inline]
+    pub fn is_over_by(&mut self, at: Nanos) -> bool {
+        self.places.from = self.seek(at.0, self.places.from);
+        self.places.from.checked_sub(1).is_none_or(|last| self.begun[last].latest < at.0)
     }
 
     /// How many uses were invoked before this; `near` is a number thought to be close.
+    #[inline]
     pub fn begun_before(&self, at: Nanos, near: usize) -> usize {
         self.seek(at.0, near)
     }
 
     /// What the first so many uses by invocation cost together.
+    #[inline]
     pub fn sum(&self, count: usize) -> u64 {
         count.checked_sub(1).map_or(0, |last| self.begun[last].sum)
     }
 
     /// The use at this place in the order of invocation.
+    #[inline]
     pub fn begun(&self, place: usize) -> Use {
         let Begun { invoke, complete, sum, .. } = self.begun[place];
         Use { invoke: Nanos(invoke), complete: Nanos(complete), cost: sum - self.sum(place) }
@@ -113,28 +124,31 @@ impl Usage {
     /// How many uses completed before this.
     pub fn completed_before(&mut self, at: Nanos) -> usize {
         self.sort();
-        self.places.ended = gallop(self.places.ended, self.ended.len(), |place| self.ended[place].0 < at.0);
+        self.places.ended = gallop(self.places.ended, self.ended.len(), |place| self.ends(place) < at.0);
         self.places.ended
     }
 
     /// Completion and cost of each use, in order of completion.
     pub fn completions(&mut self) -> impl Iterator<Item = (i64, u64)> {
         self.sort();
+        let (begun, each) = (&self.begun, self.ended.iter().zip(&self.sums));
         let mut before = 0;
-        self.ended.iter().map(move |(at, sum)| (*at, sum - std::mem::replace(&mut before, *sum)))
+        each.map(move |(at, sum)| (begun[*at as usize].complete, sum - std::mem::replace(&mut before, *sum)))
     }
 
     /// The completion at this place in their order.
     pub fn completion(&mut self, place: usize) -> Nanos {
         self.sort();
-        Nanos(self.ended[place].0)
+        Nanos(self.ends(place))
     }
 
+    #[inline]
     fn begun_until(&mut self, to: Nanos) -> u64 {
         self.places.to = self.seek(to.0.saturating_add(1), self.places.to);
         self.sum(self.places.to)
     }
 
+    #[inline]
     fn seek(&self, at: i64, near: usize) -> usize {
         gallop(near, self.begun.len(), |place| self.begun[place].invoke < at)
     }
@@ -148,18 +162,31 @@ impl Usage {
         if self.is_in_order() {
             return;
         }
-        self.ended = (0..self.begun.len()).map(|n| (self.begun[n].complete, self.begun(n).cost)).collect();
-        self.ended.sort_unstable_by_key(|(at, _)| *at);
-        let mut sum = 0u64;
-        for (_, cost) in &mut self.ended {
-            sum = sum.saturating_add(*cost);
-            *cost = sum;
+        let count = u32::try_from(self.begun.len()).expect("fewer than 2^32 uses");
+        let ends = |at: &u32| Nanos(self.begun[*at as usize].complete);
+        let mut ended: Vec<u32> = (0..count).collect();
+        by_end(&mut ended, |n| Nanos(self.begun[n].invoke), ends);
+        if !ended.is_sorted_by_key(ends) {
+            // Some use ended before it began: nobody should record that.
+            ended.sort_unstable_by_key(ends);
         }
+        let mut sum = 0u64;
+        let sums = ended.iter().map(|at| {
+            sum = sum.saturating_add(self.begun(*at as usize).cost);
+            sum
+        });
+        self.sums = sums.collect();
+        self.ended = ended;
+    }
+
+    fn ends(&self, place: usize) -> i64 {
+        self.begun[self.ended[place] as usize].complete
     }
 }
 
 /// How many of `count` places in order come earlier, asked from a place that is thought to be near:
 /// O(log of the distance).
+#[inline]
 pub fn gallop(near: usize, count: usize, earlier: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high, mut stride) = (near, near, 1);
     while high < count && earlier(high) {
