@@ -5,7 +5,8 @@
 //! cannot know where to (a script touches a key it did not declare: the server refused it to a user
 //! who may touch the declared keys only). A pass covers the exchanges that were made, with calls
 //! admitted and refused among them; another path through a script may still touch other keys. Needs a
-//! scenario that observes keys. O(exchanges).
+//! scenario that observes keys, or a cluster, which refuses calls for their keys by itself; one whose keys lie in
+//! one slot by chance it does not refuse. O(exchanges).
 
 use crate::model::history::{Cell, Round, Touch};
 use crate::model::op::Outcome;
@@ -32,11 +33,15 @@ impl Checker for KeysDeclaredAndOneSlot {
         if let Some((round, touch)) = undeclared.first().or(spread.first()) {
             return Finding::fail(witness(round, touch, undeclared.len(), spread.len()));
         }
+        if let Some(refusal) = refused_by_cluster(cell) {
+            return Finding::fail(refusal);
+        }
         let exchanges = touches().filter(|(_, t)| !t.keys.is_empty()).count();
         if exchanges == 0 && cell.header.contract.key_ttl_at_most.is_none() {
             return Finding::not_applicable("it keeps no keys in the store");
         }
-        if exchanges == 0 {
+        let clustered = cell.header.topology.as_deref() == Some("cluster");
+        if exchanges == 0 && !clustered {
             return Finding::unknown("no exchange was watched: the scenario does not observe keys");
         }
         let whole = cell.rounds.iter().filter(|r| r.complete).count();
@@ -52,11 +57,25 @@ impl Checker for KeysDeclaredAndOneSlot {
                 "{admitted} calls were admitted and {denied} refused: both ways through the limiter must be seen"
             ));
         }
+        if exchanges == 0 {
+            return Finding::pass(format!(
+                "a cluster ran {admitted} admitted and {denied} refused calls and found no keys in different slots"
+            ));
+        }
         Finding::pass(format!(
             "{exchanges} exchanges of {admitted} admitted and {denied} refused calls, each with its keys declared \
              and in one slot"
         ))
     }
+}
+
+/// What a cluster refused for its keys, if it did.
+fn refused_by_cluster(cell: &Cell) -> Option<String> {
+    let about_keys = |text: &str| {
+        text.contains("CROSSSLOT") || text.contains("CrossSlot") || text.contains("non local key")
+    };
+    let (text, count) = cell.rounds.iter().flat_map(|r| &r.errors).find(|(text, _)| about_keys(text))?;
+    Some(format!("a cluster refused {count} calls: {text}"))
 }
 
 /// Whether its keys lie in different slots.

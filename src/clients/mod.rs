@@ -10,6 +10,7 @@ pub mod far;
 pub mod patient;
 pub mod pooled;
 mod redis_rs;
+pub mod redis_rs_cluster;
 pub mod redis_rs_manager;
 pub mod redis_rs_multiplexed;
 mod redis_rs_session;
@@ -18,6 +19,7 @@ pub mod retries_on_timeout;
 pub mod sentinel;
 pub mod waits_for_reconnect;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::model::names;
@@ -38,6 +40,8 @@ pub struct Profile {
 #[derive(Clone)]
 pub struct Access {
     pub route: Arc<dyn Route>,
+    /// Some nodes of a cluster, for clients that ask them where the slots are.
+    pub seeds: Vec<SocketAddr>,
     /// Connections of this node.
     pub connections: usize,
     /// Asked at every step; `None` costs nothing.
@@ -58,6 +62,7 @@ impl Access {
 pub static ALL: &[&Profile] = &[
     &redis_rs_multiplexed::PROFILE,
     &redis_rs_manager::PROFILE,
+    &redis_rs_cluster::PROFILE,
     &pooled::PROFILE,
     &fail_fast::PROFILE,
     &waits_for_reconnect::PROFILE,

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
     RedisError, RedisFuture, Value,
@@ -38,6 +40,15 @@ pub enum Unconnected {
     Waits,
     /// Never finds it gone: redis-rs' `ConnectionManager` makes it anew in its own way.
     Managed,
+    /// The same of redis-rs' cluster client, which keeps a connection to every node.
+    Clustered,
+}
+
+impl Unconnected {
+    /// Whether the library makes broken connections anew by itself.
+    fn mends_itself(self) -> bool {
+        matches!(self, Self::Managed | Self::Clustered)
+    }
 }
 
 /// Between two attempts to connect beside the calls: so much longer each time, as ioredis' default does.
@@ -66,6 +77,7 @@ pub struct Wire {
 pub enum Connection {
     Multiplexed(MultiplexedConnection),
     Managed(ConnectionManager),
+    Cluster(ClusterConnection),
 }
 
 impl ConnectionLike for Connection {
@@ -73,6 +85,7 @@ impl ConnectionLike for Connection {
         match self {
             Self::Multiplexed(connection) => connection.req_packed_command(cmd),
             Self::Managed(connection) => connection.req_packed_command(cmd),
+            Self::Cluster(connection) => connection.req_packed_command(cmd),
         }
     }
 
@@ -85,6 +98,7 @@ impl ConnectionLike for Connection {
         match self {
             Self::Multiplexed(connection) => connection.req_packed_commands(pipeline, offset, count),
             Self::Managed(connection) => connection.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
         }
     }
 
@@ -199,6 +213,7 @@ impl Wire {
         let fresh = match self.manner.unconnected {
             Unconnected::Waits => self.connect_at_last().await?,
             Unconnected::Managed if self.access.dial.is_none() => self.manager().await?,
+            Unconnected::Clustered if self.access.dial.is_none() => self.cluster().await?,
             _ => connect(&self.access, self.manner).await?,
         };
         *line.slot() = Some(fresh.clone());
@@ -228,6 +243,18 @@ impl Wire {
         connecting.map(Connection::Managed).map_err(|e| StoreError::NotConnected(self.describe(&e)))
     }
 
+    async fn cluster(&self) -> Result<Connection, StoreError> {
+        let not_connected = |e: RedisError| StoreError::NotConnected(self.describe(&e));
+        let seeds = match self.access.seeds.as_slice() {
+            [] => vec![self.access.route.primary().await.map_err(StoreError::NotConnected)?],
+            seeds => seeds.to_vec(),
+        };
+        let seeds = seeds.iter().map(|seed| format!("redis://{seed}/"));
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+        let client = ClusterClientBuilder::new(seeds).tcp_settings(tcp).build().map_err(not_connected)?;
+        client.get_async_connection().await.map(Connection::Cluster).map_err(not_connected)
+    }
+
     /// Connects before a round, and returns when the server reads from the connection: the kernel connects
     /// before the server accepts, only an answer shows it, and a race needs all of them read at once.
     ///
@@ -237,6 +264,7 @@ impl Wire {
         let connection = match line.get() {
             Some(connection) => connection,
             None if self.manner.unconnected == Unconnected::Managed => self.manager().await?,
+            None if self.manner.unconnected == Unconnected::Clustered => self.cluster().await?,
             None => {
                 let client = client(&self.access).await?;
                 let fresh = patient::connect(&client, AsyncConnectionConfig::new()).await;
@@ -325,7 +353,7 @@ impl Wire {
         }
         mark_sent();
         // A timed-out connection still works; a broken one never will, unless it has a manager.
-        if !error.is_timeout() && self.manner.unconnected != Unconnected::Managed {
+        if !error.is_timeout() && !self.manner.unconnected.mends_itself() {
             line.hang_up();
         }
         StoreError::NoAnswer(self.describe(error))

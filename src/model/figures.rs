@@ -35,6 +35,7 @@ pub enum Figure {
     AppliedUnanswered,
     AppliedTwice,
     AsideMaxMs,
+    BusiestNodePercent,
     States,
     Schedules,
 }
@@ -63,7 +64,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -83,6 +84,7 @@ impl Figure {
         Self::AppliedUnanswered,
         Self::AppliedTwice,
         Self::AsideMaxMs,
+        Self::BusiestNodePercent,
         Self::States,
         Self::Schedules,
     ];
@@ -109,6 +111,7 @@ impl Figure {
             Self::AppliedUnanswered => "applied-unanswered",
             Self::AppliedTwice => "applied-twice",
             Self::AsideMaxMs => "aside-max-ms",
+            Self::BusiestNodePercent => "busiest-node-percent",
             Self::States => "states",
             Self::Schedules => "schedules",
         }
@@ -136,6 +139,7 @@ impl Figure {
             Self::AppliedUnanswered => "unanswered, yet applied",
             Self::AppliedTwice => "applied twice or more",
             Self::AsideMaxMs => "max without limiter in ms",
+            Self::BusiestNodePercent => "busiest node in %",
             Self::States => "states",
             Self::Schedules => "schedules",
         }
@@ -172,6 +176,7 @@ impl Figure {
                 "counters that hold a call which the store never answered, where each call has a key of its own"
             }
             Self::AppliedTwice => "counters that hold their only call twice or more",
+            Self::BusiestNodePercent => "share of all commands that the busiest node of a cluster processed",
             Self::AsideMaxMs => "how long the slowest request waited on the route that has no limiter",
             Self::States => "different states that a search saw, clients renamed (explore)",
             Self::Schedules => "schedules that a search ran to their end (explore)",
@@ -245,6 +250,11 @@ pub fn measure(cell: &Cell) -> Figures {
     let (unanswered, twice) = applied(&whole).unzip();
     set(Figure::AppliedUnanswered, unanswered.map(|n| n as f64));
     set(Figure::AppliedTwice, twice.map(|n| n as f64));
+    let shares = whole.iter().filter_map(|r| {
+        let sum = r.loads.iter().sum::<u64>();
+        share(r.loads.iter().max()? * 100, sum, 1)
+    });
+    set(Figure::BusiestNodePercent, shares.max_by(f64::total_cmp));
     let asides = whole.iter().flat_map(|r| &r.asides).map(|(from, to)| to.0.saturating_sub(from.0));
     set(Figure::AsideMaxMs, asides.max().map(|ns| rounded(ns as f64 / 1e6, 3)));
     let most = window_of(cell).and_then(|w| cell.rounds.iter().map(|r| most_in_window(r, w)).max());

@@ -38,6 +38,8 @@ pub struct Drive<'a> {
     pub address: SocketAddr,
     /// Where the nodes find it.
     pub route: Arc<dyn Route>,
+    /// The servers that share the keys between them, where that is a cluster.
+    pub seeds: Vec<SocketAddr>,
     /// What breaks meanwhile.
     pub faults: Option<Arc<Faults>>,
     /// Prefix of every key of the cell.
@@ -127,6 +129,10 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             stop: drive.recorder.stop(),
             aging: aging.clone(),
         };
+        let mut loads = Vec::new();
+        for seed in &drive.seeds {
+            loads.push(commands_of(&mut admin(*seed).await?).await?);
+        }
         if let Some(faults) = &drive.faults {
             faults.begin().await;
         }
@@ -187,7 +193,16 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         if drive.recorder.stopped() {
             break;
         }
-        probe_keys(drive, &mut probe, &prefix).await?;
+        if drive.seeds.is_empty() {
+            probe_keys(drive, &mut probe, &prefix).await?;
+        }
+        for (seed, before) in drive.seeds.iter().zip(&loads) {
+            let mut node = admin(*seed).await?;
+            let commands = commands_of(&mut node).await?.saturating_sub(*before);
+            drive.recorder.event(Event::Load { node: seed.to_string(), commands, at: drive.recorder.now() });
+            probe_keys(drive, &mut node, &prefix).await?;
+        }
+        drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });
         let clock_step_ns = drive.recorder.wall_drift_ns() - drift_before;
         let ops = drive.recorder.ops_of_round();
         let (trips, most_trips) = drive.recorder.trips_of_round();
@@ -322,6 +337,7 @@ async fn connect(
     for node in 0..nodes {
         let access = Access {
             route: Arc::clone(&drive.route),
+            seeds: drive.seeds.clone(),
             connections: workloads::connections_of(node, connections, nodes) as usize,
             hook: first.clone().filter(|_| node == 0).or_else(|| hook(drive)),
             user: None,
@@ -445,8 +461,14 @@ async fn probe_keys(drive: &Drive<'_>, connection: &mut Patient, prefix: &str) -
         }
         drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
     }
-    drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });
     Ok(())
+}
+
+/// Commands that a server has processed so far.
+async fn commands_of(connection: &mut Patient) -> anyhow::Result<u64> {
+    let text: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
+    let told = text.lines().find_map(|l| l.strip_prefix("total_commands_processed:"));
+    Ok(told.and_then(|n| n.trim().parse().ok()).unwrap_or(0))
 }
 
 /// The keys that hold this prefix, each once.

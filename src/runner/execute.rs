@@ -400,7 +400,9 @@ impl Run<'_> {
         }
         let runs = |recorder: &Arc<Recorder>| lanes.iter().any(|lane| Arc::ptr_eq(lane, recorder));
         let faults = match stage {
-            Ok(stage) if !lanes.is_empty() => stage.faults(&cells[0].1.setup, plan.scenario.outage, lanes.clone()),
+            Ok(stage) if !lanes.is_empty() => {
+                stage.faults(&cells[0].1.setup, plan.scenario.outage, lanes.clone())
+            }
             _ => None,
         };
         let progress = self.progress;
@@ -468,6 +470,7 @@ impl Run<'_> {
             cell,
             address: stage.address(),
             route: Arc::clone(&stage.route),
+            seeds: stage.seeds(),
             faults: None,
             prefix: format!("rl-lab:{}:{scenario}-{cell_number}", self.report.run),
             seed: self.request.seed,

@@ -434,17 +434,20 @@ mod tests {
     use crate::model::history::CellHeader;
     use crate::model::op::{Decision, Source};
 
-    #[test]
-    fn the_hand_written_invocation_is_the_one_serde_reads() {
-        let recorder = Recorder::start(None, Stop::default());
-        let header: CellHeader = serde_json::from_str(
+    fn header() -> CellHeader {
+        serde_json::from_str(
             r#"{"scenario":"s","limiter":"l","client":"c","backend":"b","server":{"flavour":"","version":""},
                 "limit":1,"nodes":1,"rounds":1,"concurrent":false,"requirement":null,"checks":[],
                 "contract":{"bound":{"kind":"none"},"scope":"global","clock":"app","clock_resolution_ms":1,
                             "denials":"free","on_outage":"error","key_ttl_at_most":null}}"#,
         )
-        .unwrap();
-        recorder.event(Event::Cell(Box::new(header)));
+        .unwrap()
+    }
+
+    #[test]
+    fn the_hand_written_invocation_is_the_one_serde_reads() {
+        let recorder = Recorder::start(None, Stop::default());
+        recorder.event(Event::Cell(Box::new(header())));
         recorder.event(Event::Round { index: 1, at: Nanos(0), epoch_ns_at_zero: None });
         recorder.shared.state().text.clear();
         let id = recorder.invoke(NodeId(3), "a \"key\" \u{e9}\n", Cost::new(7).unwrap());
@@ -490,5 +493,42 @@ mod tests {
             };
             assert_eq!(read, expected);
         }
+    }
+
+    #[test]
+    fn cells_that_are_driven_at_the_same_time_are_read_back_apart() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("history.jsonl");
+        let recorder = Recorder::start(Some(path.clone()), Stop::default());
+        let run = r#"{"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}"#;
+        recorder.event(serde_json::from_str(run).unwrap());
+        let lanes = [recorder.lane(1), recorder.lane(2)];
+        for (lane, name) in lanes.iter().zip(["first", "second"]) {
+            let mut header = header();
+            header.limiter = name.to_owned();
+            lane.event(Event::Cell(Box::new(header)));
+            lane.event(Event::Round { index: 1, at: Nanos(0), epoch_ns_at_zero: None });
+        }
+        // One call of the first, two of the second, in turn.
+        for place in [1, 0, 1] {
+            let op = lanes[place].invoke(NodeId(0), "k", Cost::ONE);
+            lanes[place].complete(op, &Completion::Fail("refused".to_owned()), Trace::default());
+        }
+        let kept: Vec<Cell> =
+            lanes.iter().map(|lane| lane.take_cell(CellHonesty::default()).unwrap()).collect();
+        recorder.close().unwrap();
+        let mut builder = history::Builder::default();
+        for line in std::fs::read_to_string(path).unwrap().lines() {
+            builder.line(line).unwrap();
+        }
+        let read = builder.finish().unwrap().cells;
+        let told = |cells: &[Cell]| -> Vec<(String, usize)> {
+            cells.iter().map(|c| (c.header.limiter.clone(), c.rounds[0].ops.len())).collect()
+        };
+        assert_eq!(told(&read), [("first".to_owned(), 1), ("second".to_owned(), 2)]);
+        assert_eq!(
+            read.iter().map(|c| &c.rounds).collect::<Vec<_>>(),
+            kept.iter().map(|c| &c.rounds).collect::<Vec<_>>()
+        );
     }
 }

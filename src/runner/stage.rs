@@ -46,6 +46,14 @@ impl Stage {
         Ok(Self { deployment, route, configured, way })
     }
 
+    /// The servers that share the keys between them, where that is a cluster.
+    pub fn seeds(&self) -> Vec<SocketAddr> {
+        match &self.deployment.entry {
+            Entry::Cluster { seeds } => seeds.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Where the lab itself looks at the store.
     pub fn address(&self) -> SocketAddr {
         self.deployment.primary.address()

@@ -122,8 +122,10 @@ async fn follow(
         .await?;
     }
     // A primary that wants replicas for a write counts them once a second.
-    until(primary.name(), async || text(primary.address(), &format!("SET {MARKER} {name}")).await.map(|_| ()))
-        .await?;
+    until(primary.name(), async || {
+        text(primary.address(), &format!("SET {MARKER} {name}")).await.map(|_| ())
+    })
+    .await?;
     seen(replicas, name).await?;
     tell(primary.address(), &format!("DEL {MARKER}")).await?;
     seen(replicas, "").await

@@ -151,6 +151,20 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("refusals.cut", "cost-based", "recovers", Unknown),
     ("refusals.cut", "cost-based", "remaining-consistent", Unknown),
     ("refusals.cut", "cost-based", "retry-after-honest", Unknown),
+    ("bounded-latency.good", "fixed-window-lua", "bounded-latency", Pass),
+    ("bounded-latency.bad", "fixed-window-lua", "bounded-latency", Fail),
+    ("bounded-latency.bad", "fixed-window-lua", "declared-outage-policy", Unknown),
+    ("declared-outage-policy.good", "fixed-window-lua", "declared-outage-policy", Pass),
+    ("declared-outage-policy.bad", "fixed-window-lua", "declared-outage-policy", Fail),
+    ("declared-outage-policy.silent.bad", "fixed-window-lua", "declared-outage-policy", Fail),
+    ("recovers.outage.good", "fixed-window-lua", "recovers", Pass),
+    ("recovers.outage.bad", "fixed-window-lua", "recovers", Fail),
+    ("effects-once.good", "fixed-window-lua", "effects-once", Pass),
+    ("effects-once.bad", "fixed-window-lua", "effects-once", Fail),
+    ("clock-independent.good", "sliding-log-lua:clock=server", "clock-independent", Pass),
+    ("clock-independent.bad", "sliding-log-lua", "clock-independent", Fail),
+    ("clock-independent.bad", "sliding-log-lua", "never-over-limit", Fail),
+    ("keys-declared-and-one-slot.cluster.bad", "two-key-bucket:tag=no", "keys-declared-and-one-slot", Fail),
 ];
 
 fn folder() -> std::path::PathBuf {
@@ -319,6 +333,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         cell,
         address,
         route: Configured::at(address),
+        seeds: Vec::new(),
         faults: None,
         prefix,
         seed: Seed(1),

@@ -42,8 +42,14 @@ impl Ground {
     }
 
     pub fn store(&self, hook: Option<SharedHook>) -> Arc<dyn Store> {
-        let access =
-            Access { route: Configured::at(self.address), connections: 1, hook, user: None, dial: None };
+        let access = Access {
+            route: Configured::at(self.address),
+            seeds: Vec::new(),
+            connections: 1,
+            hook,
+            user: None,
+            dial: None,
+        };
         (clients::find(clients::DEFAULT).unwrap().connect)(access)
     }
 

@@ -19,7 +19,7 @@ fn command(text: &str) -> Command {
 
 fn store(ground: &Ground, connections: usize) -> Arc<dyn Store> {
     let route = Configured::at(ground.address);
-    let access = Access { route, connections, hook: None, user: None, dial: None };
+    let access = Access { route, seeds: Vec::new(), connections, hook: None, user: None, dial: None };
     (clients::find(clients::DEFAULT).unwrap().connect)(access)
 }
 

@@ -146,6 +146,12 @@ pub enum Event {
         /// Acknowledged, and what was struck answered again.
         at: Nanos,
     },
+    /// Commands that a node of a cluster processed in the round, the lab's own among them.
+    Load {
+        node: String,
+        commands: u64,
+        at: Nanos,
+    },
     /// The thread that makes the calls stood still: whatever was open then took that much longer.
     Stall {
         from: Nanos,
@@ -392,6 +398,8 @@ pub struct Round {
     pub touches: Vec<Touch>,
     pub acts: Vec<Acted>,
     pub faults: Vec<Faulted>,
+    /// Commands that each node of a cluster processed.
+    pub loads: Vec<u64>,
     /// When the thread that makes the calls stood still.
     pub stalls: Vec<(Nanos, Nanos)>,
     /// Requests on a route without a limiter, from arrival to answer.

@@ -229,6 +229,10 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             (fault.lifted, fault.over) = (Some(asked), Some(at));
             return Ok(());
         }
+        Event::Load { commands, .. } => {
+            round.loads.push(commands);
+            return Ok(());
+        }
         Event::Stall { from, at } => {
             round.stalls.push((from, at));
             return Ok(());

@@ -59,6 +59,9 @@ pub struct Vary {
     pub workers: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aside_every: Option<NonZeroU32>,
+    /// Instead of `[observe] keys`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe_keys: Option<bool>,
     /// Instead of the acts of the scenario.
     #[serde(default, rename = "act", skip_serializing_if = "Option::is_none")]
     pub acts: Option<Vec<PlannedAct>>,
@@ -130,6 +133,7 @@ impl Setup {
         w.aside_every = vary.aside_every.or(w.aside_every);
         w.acts = vary.acts.clone().unwrap_or_else(|| w.acts.clone());
         setup.observe.round_trip = vary.round_trip.unwrap_or(setup.observe.round_trip);
+        setup.observe.keys = vary.observe_keys.unwrap_or(setup.observe.keys);
         setup.topology = vary.topology.clone().unwrap_or(setup.topology);
         setup.faults = vary.faults.clone().unwrap_or(setup.faults);
         setup.clocks = vary.clocks.clone().unwrap_or(setup.clocks);

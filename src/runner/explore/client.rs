@@ -223,6 +223,7 @@ impl Client {
 fn connect(recipe: &Recipe, sender: &UnboundedSender<Event>) -> Arc<dyn Store> {
     (recipe.profile.connect)(Access {
         route: Configured::at(recipe.address),
+        seeds: Vec::new(),
         connections: 1,
         hook: None,
         user: None,

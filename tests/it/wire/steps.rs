@@ -88,7 +88,7 @@ async fn redis_rs_connects_through_the_proxy_and_counts_from_its_own_first_comma
     let Some(mut scene) = Scene::start("wire-redis-rs").await else { return };
     let _rule = scene.proxy.install(Match::nth(3).then(Action::Duplicate));
     let route = Configured::at(scene.proxy.address());
-    let access = Access { route, connections: 1, hook: None, user: None, dial: None };
+    let access = Access { route, seeds: Vec::new(), connections: 1, hook: None, user: None, dial: None };
     let store = (clients::find(clients::DEFAULT).unwrap().connect)(access);
     for n in [1, 2, 3, 5] {
         assert_eq!(store.command(Command::new("INCR").arg("x")).await.unwrap().int(), Some(n));

@@ -1,0 +1,278 @@
+//! What breaks: outages, failovers, evictions, wrong clocks, clusters, as their scenarios are written; and that
+//! all of it is mended, however a run ends.
+
+use rl_lab::model::figures::Figure;
+use rl_lab::model::report::{CellReport, Report};
+use rl_lab::model::verdict::Standing;
+
+use crate::support::{Lab, on_both, until, usable};
+
+on_both! {
+    every_client_and_policy_feels_an_outage_as_typed
+    what_the_store_never_answered_it_may_have_applied_and_twice_if_it_was_sent_twice
+    what_a_promoted_replica_had_not_got_is_granted_again
+    sentinel_promotes_by_itself_and_the_unreplicated_suffix_is_granted_again
+    what_is_broken_is_mended_when_a_run_is_stopped
+    what_a_killed_run_broke_is_removed_by_gc
+}
+
+/// A run as written: whatever it expects is so.
+fn as_written(backend: &str, args: &[&str]) -> Report {
+    let lab = Lab::new();
+    let args = [args, &["--backend", backend, "--format", "json"]].concat();
+    let report = lab.run(&args).exits(0).report();
+    for cell in &report.cells {
+        for check in &cell.checks {
+            assert_eq!(
+                check.outcome,
+                Standing::AsExpected,
+                "{} {:?}: {check:?}",
+                cell.limiter,
+                cell.variation
+            );
+        }
+    }
+    report
+}
+
+#[track_caller]
+fn of<'a>(report: &'a Report, variation: &str, client: &str) -> &'a CellReport {
+    let fits = |c: &&CellReport| c.variation.as_deref() == Some(variation) && c.client == client;
+    report.cells.iter().find(fits).unwrap_or_else(|| panic!("no cell of {client} ({variation})"))
+}
+
+#[track_caller]
+fn figure(cell: &CellReport, figure: Figure) -> f64 {
+    let told = cell.figures.get(&figure).copied();
+    told.unwrap_or_else(|| panic!("no {} of {} {:?}", figure.name(), cell.limiter, cell.figures))
+}
+
+fn admitted(cell: &CellReport) -> u64 {
+    cell.rounds.iter().map(|r| r.admitted).sum()
+}
+
+mod cases {
+    use super::*;
+
+    pub async fn every_client_and_policy_feels_an_outage_as_typed(backend: &str) {
+        let report = as_written(backend, &["outage"]);
+        assert_eq!(report.cells.len(), 45);
+        for cell in &report.cells {
+            let round = &cell.rounds[0];
+            let names: Vec<&str> = round.phases.iter().map(|p| p.name.as_str()).collect();
+            assert_eq!((names.first(), names.last()), (Some(&"before"), Some(&"after")), "{names:?}");
+            assert_eq!(round.phases.iter().map(|p| p.offered).sum::<u64>(), round.offered);
+            assert!(!round.slices.is_empty() && !cell.told.is_empty());
+        }
+        // Who waits, waits for as long as the fault lasts.
+        let longest = figure(of(&report, "freeze", "waits-for-reconnect"), Figure::MaxMs);
+        assert!(longest > 1_000.0, "{longest}");
+    }
+
+    pub async fn what_the_store_never_answered_it_may_have_applied_and_twice_if_it_was_sent_twice(
+        backend: &str,
+    ) {
+        let report = as_written(backend, &["outage-effects"]);
+        let gave_up = of(&report, "freeze", "fail-fast");
+        assert!(figure(gave_up, Figure::AppliedUnanswered) > 0.0);
+        assert_eq!(figure(gave_up, Figure::AppliedTwice), 0.0);
+        for (variation, client) in [
+            ("freeze", "retries-on-timeout"),
+            ("lost reply", "retries-on-timeout"),
+            ("lost reply", "replays-in-flight"),
+        ] {
+            assert!(
+                figure(of(&report, variation, client), Figure::AppliedTwice) > 0.0,
+                "{variation} {client}"
+            );
+        }
+    }
+
+    pub async fn what_a_promoted_replica_had_not_got_is_granted_again(backend: &str) {
+        let report = as_written(backend, &["failover"]);
+        let client = "redis-rs-multiplexed";
+        for (variation, total) in [
+            ("held after 40", 160),
+            ("in step", 100),
+            ("held, min-replicas", 160),
+            ("cut, min-replicas", 100),
+            ("split", 160),
+            ("demoted", 50),
+        ] {
+            assert_eq!(admitted(of(&report, variation, client)), total, "{variation}");
+        }
+        let told = |variation| of(&report, variation, client).told.join("; ");
+        assert!(told("held after 40").contains("WAIT 1 500 says 0"), "{}", told("held after 40"));
+        assert!(told("held after 40").contains("it had user = 40"));
+        assert!(told("in step").contains("WAIT 1 500 says 1") && told("in step").contains("user = 100"));
+        let errors = |variation| of(&report, variation, client).errors.keys().cloned().collect::<String>();
+        assert!(errors("cut, min-replicas").contains("NOREPLICAS"));
+        assert!(errors("demoted").contains("READONLY"));
+    }
+
+    pub async fn sentinel_promotes_by_itself_and_the_unreplicated_suffix_is_granted_again(backend: &str) {
+        let report = as_written(backend, &["failover-sentinel", "--variation", "killed"]);
+        assert_eq!(admitted(&report.cells[0]), 160, "a hundred, and the sixty that the replicas had not got");
+    }
+
+    pub async fn what_is_broken_is_mended_when_a_run_is_stopped(backend: &str) {
+        for (variation, signal) in
+            [("freeze", libc::SIGINT), ("black hole", libc::SIGTERM), ("death", libc::SIGINT)]
+        {
+            let lab = Lab::new();
+            let mut living = lab.start(&["outage", "--backend", backend, "--variation", variation]);
+            let broken = until("a fault in the history", || {
+                let broken = lab.runs().iter().any(|run| {
+                    let history = std::fs::read_to_string(run.join("history.jsonl"));
+                    history.is_ok_and(|text| text.contains(r#""type":"fault""#))
+                });
+                (broken || !living.is_running()).then_some(broken)
+            });
+            assert!(broken.await, "{variation}");
+            living.signal(signal);
+            living.wait().exits(128 + signal);
+            lab.assert_nothing_is_left(backend).await;
+        }
+    }
+
+    pub async fn what_a_killed_run_broke_is_removed_by_gc(backend: &str) {
+        let lab = Lab::new();
+        for variation in ["freeze", "black hole"] {
+            let mut living = lab.start(&["outage", "--backend", backend, "--variation", variation]);
+            let runs = lab.runs().len();
+            let broken = until("a fault in the history", || {
+                let broken = lab.runs().iter().any(|run| {
+                    let history = std::fs::read_to_string(run.join("history.jsonl")).unwrap_or_default();
+                    history.contains(r#""type":"fault""#) && !history.contains(r#""type":"fault-end""#)
+                });
+                (broken || !living.is_running()).then_some(broken)
+            });
+            assert!(broken.await, "{variation}, {runs}");
+            living.signal(libc::SIGKILL);
+            lab.run(&["gc"]).exits(0);
+            lab.assert_nothing_is_left(backend).await;
+        }
+    }
+}
+
+/// What one server shows, the other shows as well: these run on local servers only.
+macro_rules! on_local {
+    ($($name:ident)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            if usable("local").await {
+                locally::$name();
+            }
+        })*
+    };
+}
+
+on_local! {
+    a_worker_that_waits_stops_routes_without_a_limiter
+    an_app_that_starts_in_an_outage_is_answered_by_who_gives_up
+    a_full_store_forgets_a_limit_or_refuses_to_count
+    skew_admits_more_by_the_apps_clock_and_nothing_more_by_the_stores
+    a_window_in_the_apps_time_is_reset_by_who_is_outside_of_it
+    a_promoted_replica_with_another_clock_has_forgotten_everybody
+    a_cluster_refuses_keys_in_different_slots
+    one_key_is_one_nodes_work
+    a_client_or_policy_of_ones_own_is_judged_and_not_compared
+}
+
+mod locally {
+    use super::*;
+
+    pub fn a_worker_that_waits_stops_routes_without_a_limiter() {
+        let report = as_written("local", &["outage-workers"]);
+        let aside = |policy: &str, client: &str| {
+            let fits =
+                |c: &&CellReport| c.client == client && c.policy.as_deref().is_some_and(|p| p == policy);
+            figure(report.cells.iter().find(fits).unwrap(), Figure::AsideMaxMs)
+        };
+        let (waits, gives_up) = (aside("fail-open", "waits-for-reconnect"), aside("fail-open", "fail-fast"));
+        assert!(waits > 5.0 * gives_up.max(1.0), "{waits} and {gives_up}");
+    }
+
+    pub fn an_app_that_starts_in_an_outage_is_answered_by_who_gives_up() {
+        as_written("local", &["outage-start"]);
+    }
+
+    pub fn a_full_store_forgets_a_limit_or_refuses_to_count() {
+        let report = as_written("local", &["evict"]);
+        let cell = |variation| of(&report, variation, "redis-rs-multiplexed");
+        for variation in ["allkeys-lru", "volatile-ttl, cache lives longer", "volatile-lru, cache expires"] {
+            assert!(cell(variation).rounds.iter().all(|r| r.admitted == 100), "{variation}");
+        }
+        for variation in ["allkeys-lfu", "volatile-ttl, cache lives shorter"] {
+            assert!(cell(variation).rounds.iter().all(|r| r.admitted == 50), "{variation}");
+        }
+        for variation in ["noeviction", "volatile-lru, cache without expiry"] {
+            let errors: Vec<&String> = cell(variation).errors.keys().collect();
+            assert!(errors.iter().all(|e| e.contains("OOM")) && !errors.is_empty(), "{errors:?}");
+        }
+    }
+
+    pub fn skew_admits_more_by_the_apps_clock_and_nothing_more_by_the_stores() {
+        let report =
+            as_written("local", &["skew", "--limiters", "sliding-log-lua,sliding-log-lua:clock=server"]);
+        let of = |limiter: &str, variation: &str| {
+            let fits = |c: &&CellReport| c.limiter == limiter && c.variation.as_deref() == Some(variation);
+            admitted(report.cells.iter().find(fits).unwrap())
+        };
+        let app: Vec<u64> =
+            ["+0", "+300 ms", "+1500 ms"].map(|offset| of("sliding-log-lua", offset)).to_vec();
+        assert!(app[0] == 40 && app[0] < app[1] && app[1] < app[2], "{app:?}");
+        for offset in ["+0", "+300 ms", "-300 ms", "+1500 ms"] {
+            assert_eq!(of("sliding-log-lua:clock=server", offset), 40, "{offset}");
+        }
+    }
+
+    /// The figures of the source, to the digit.
+    pub fn a_window_in_the_apps_time_is_reset_by_who_is_outside_of_it() {
+        let report = as_written("local", &["skew-window", "--limiters", "laravel-throttle-redis"]);
+        let told: String = report.cells.iter().flat_map(|c| c.told.clone()).collect::<Vec<_>>().join("\n");
+        for (offset, minutes) in
+            [("+2s", "119 121 121"), ("-2s", "121 121 121"), ("+30s", "201 202 202"), ("+70s", "600 600 600")]
+        {
+            let line = format!("clock of node 1 off by {offset}: admitted in each 60s: {minutes}");
+            assert!(told.contains(&line), "{line} in\n{told}");
+        }
+        assert_eq!(admitted(&report.cells[0]), 300, "with right clocks");
+    }
+
+    pub fn a_promoted_replica_with_another_clock_has_forgotten_everybody() {
+        let report = as_written("local", &["skew-promoted"]);
+        for cell in report.cells.iter().filter(|c| c.variation.as_deref() == Some("70 s ahead")) {
+            assert_eq!(admitted(cell), 200, "{}", cell.limiter);
+        }
+    }
+
+    pub fn a_cluster_refuses_keys_in_different_slots() {
+        as_written("local", &["cluster"]);
+    }
+
+    pub fn one_key_is_one_nodes_work() {
+        let report = as_written("local", &["hotkey"]);
+        for cell in &report.cells {
+            let share = figure(cell, Figure::BusiestNodePercent);
+            let one_key = cell.variation.as_deref() == Some("one key");
+            assert!(if one_key { share > 95.0 } else { share < 60.0 }, "{} {share}", cell.limiter);
+        }
+    }
+
+    pub fn a_client_or_policy_of_ones_own_is_judged_and_not_compared() {
+        let lab = Lab::new();
+        let limiters = ["--limiters", "fixed-window-lua", "--format", "json", "--backend", "local"];
+        let own = ["race", "--client", "fail-fast", "--policy", "P2"];
+        let report = lab.run(&[&own[..], &limiters].concat()).exits(0).report();
+        let cell = &report.cells[0];
+        assert_eq!((cell.client.as_str(), cell.policy.as_deref()), ("fail-fast", Some("fail-closed")));
+        assert!(cell.checks.iter().all(|c| c.expected.is_none()));
+        for (flag, wrong, near) in
+            [("--client", "fail-fats", "fail-fast"), ("--policy", "fail-opne", "fail-open")]
+        {
+            let args = [&["race", flag, wrong][..], &limiters].concat();
+            lab.run(&args).exits(2).says(&[&format!("did you mean '{near}'")]);
+        }
+    }
+}
