@@ -67,7 +67,11 @@ impl Container {
             address: Mutex::new(SocketAddr::from(([0, 0, 0, 0], 0))),
             handle: tokio::sync::Mutex::new(Some(handle)),
         };
-        match server.wait_until_ready().await {
+        let settled = match server.make_room().await {
+            Ok(()) => server.wait_until_ready().await,
+            Err(error) => Err(error),
+        };
+        match settled {
             Ok(()) => Ok(server),
             Err(error) => {
                 let _ = server.remove().await;
@@ -84,11 +88,38 @@ impl Container {
         }
     }
 
+    /// Gives back the address that it was lent, should a server want it that is only dead for now, and takes
+    /// another one.
+    async fn make_room(&self) -> Result<(), BackendError> {
+        if self.shared.network.path != Path::BridgeIp || self.shared.network.wanted().is_empty() {
+            return Ok(());
+        }
+        let about = self.inspect("looking for").await?;
+        let lent = create::bridge_address(&about, &self.shared.network.name).map(|a| a.ip());
+        let wanted = self.shared.network.wanted().clone();
+        if !wanted.iter().any(|address| Some(IpAddr::V4(*address)) == lent) {
+            return Ok(());
+        }
+        self.leave_network().await.map_err(|e| self.refused("moving", &e))?;
+        let mut refusal = None;
+        for place in self.shared.network.places().filter(|place| !wanted.contains(place)) {
+            match self.join_network(place).await {
+                Ok(()) => return Ok(()),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        Err(refusal.map_or_else(
+            || BackendError::Unsupported("the run's network has no room for another server".to_owned()),
+            |error| self.refused("moving", &error),
+        ))
+    }
+
     /// Asks for the address that it has to be kept for its next start: the engine takes it back when a
     /// container dies, and would give it to the next one. Asked for before it ever starts, it would cost each
     /// start as much again.
     async fn keep_address(&self) -> Result<(), Error> {
         let Some(address) = self.own_address() else { return Ok(()) };
+        self.shared.network.wanted().insert(address);
         self.leave_network().await?;
         self.join_network(address).await
     }
@@ -247,6 +278,7 @@ impl Server for Container {
             let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
             let outcome = self.shared.engine.docker.kill_container(&self.container, Some(options)).await;
             self.unless("killing", "is not running", outcome)?;
+            // What it is lent has to be asked for before anybody else starts.
             self.keep_address().await.map_err(|e| self.refused("keeping the address of", &e))
         })
     }
@@ -256,6 +288,9 @@ impl Server for Container {
             let _inside = self.shared.gate.enter().await?;
             let started = self.shared.engine.docker.start_container(&self.container, None).await;
             started.map_err(|e| self.refused("restarting", &e))?;
+            if let Some(address) = self.own_address() {
+                self.shared.network.wanted().remove(&address);
+            }
             self.wait_until_ready().await
         })
     }

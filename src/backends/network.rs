@@ -1,7 +1,8 @@
 //! A run's own network, and the way to the servers on it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest};
 
@@ -32,6 +33,20 @@ pub struct Network {
     /// The engine's end of it.
     pub gateway: Ipv4Addr,
     pub path: Path,
+    /// Addresses of servers that are dead and will want them back.
+    pub wanted: Mutex<BTreeSet<Ipv4Addr>>,
+}
+
+impl Network {
+    /// The addresses that servers can have: all but network, gateway and broadcast.
+    pub fn places(&self) -> impl Iterator<Item = Ipv4Addr> + use<> {
+        let gateway = u32::from(self.gateway);
+        (1..=13).map(move |n| Ipv4Addr::from(gateway + n))
+    }
+
+    pub fn wanted(&self) -> MutexGuard<'_, BTreeSet<Ipv4Addr>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How many subnets to try. Others may use the range too, but hardly a run of 64.
@@ -60,7 +75,10 @@ pub async fn create(engine: &Engine, run: &str, name: &str) -> Result<Network, S
     for n in (0..TRIES).map(|i| first_subnet(run) + i) {
         let (base, gateway) = subnet(n);
         match engine.docker.create_network(request(run, name, base, gateway)).await {
-            Ok(_) => return Ok(Network { name: name.to_owned(), gateway, path: path_to(gateway) }),
+            Ok(_) => {
+                let (name, path) = (name.to_owned(), path_to(gateway));
+                return Ok(Network { name, gateway, path, wanted: Mutex::default() });
+            }
             Err(error) => refusal = explain(&error),
         }
         if !refusal.contains("overlap") {

@@ -14,7 +14,11 @@ fn completed(words: &[&str]) -> Vec<String> {
         words[words.len() - 1],
         words[words.len() - 2],
     );
-    let answer = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+    // Longer than an argument may be.
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("ask.bash");
+    std::fs::write(&file, ask).unwrap();
+    let answer = Command::new("bash").arg("--norc").arg(&file).output().unwrap();
     String::from_utf8(answer.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
