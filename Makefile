@@ -11,7 +11,7 @@ help:
 	@echo 'make test    all tests; installs what they need on a Debian machine as root'
 	@echo 'make check   formatting and lints'
 	@echo 'make bench   speed: of the checkers, and as ratios against redis-benchmark, docker run and no proxy'
-	@echo 'make soak    the longer checks: the races twenty times on each backend, five minutes of fuzzing'
+	@echo 'make soak    the longer checks: scenarios twenty times on each backend, ten minutes of kills, five of fuzzing'
 
 # A build that has nothing to do takes a tenth of a second: the second demo starts at once.
 build:
@@ -45,6 +45,7 @@ soak: build
 	@scripts/setup all
 	@scripts/build-image --if-useful
 	scripts/soak
+	scripts/soak-kills
 	scripts/fuzz-resp
 
 clean:
