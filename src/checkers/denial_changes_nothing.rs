@@ -48,7 +48,7 @@ impl Checker for DenialChangesNothing {
         // Where nobody was refused there is nothing to be charged.
         for round in cell.rounds().iter().filter(|r| r.ops.iter().any(common::denied)) {
             let wrong_before = seen.wrong;
-            weigh(cell, round, &mut seen);
+            weigh(cell, round, &mut seen, FEW);
             seen.rounds_wrong += u32::from(seen.wrong > wrong_before);
         }
         if let Some(finding) = seen.conviction(cell).or_else(|| common::cut_short(cell)) {
@@ -66,11 +66,22 @@ impl Checker for DenialChangesNothing {
     }
 }
 
-fn weigh(cell: &Cell, round: &IndexedRound, seen: &mut Seen) {
+fn weigh(cell: &Cell, round: &IndexedRound, seen: &mut Seen, few: usize) {
     let mut weighing = Weighing::of(cell, round);
     Parts::by_key(round, cell.header.contract.scope).each(|part| {
-        seen.roomy += weighing.evidence(&part, seen, FEW);
-        let Weighed { contrary, unexplained } = weighing.weigh(&part, common::denied);
+        // Where the first few tell nothing, the admitted calls are weighed with the refused ones.
+        let found = weighing.evidence(&part, seen, few);
+        let whole = found.is_none();
+        let admitted = |op: &Op| whole && op.outcome == Outcome::Admitted;
+        let Weighed { mut contrary, unexplained } =
+            weighing.weigh(&part, |op| common::denied(op) || admitted(op));
+        seen.roomy += found.unwrap_or_else(|| {
+            let told = |(is, op): &(&bool, &Op)| **is && admitted(op);
+            contrary.iter().zip(part.ops).filter(told).count() as u64
+        });
+        if whole {
+            contrary.iter_mut().zip(part.ops).for_each(|(is, op)| *is &= common::denied(op));
+        }
         let (first, many) = (contrary.iter().position(|is| *is), count(&contrary));
         // A witness takes memory of its own.
         drop(contrary);
@@ -137,21 +148,24 @@ impl<'a> Weighing<'a> {
     }
 
     /// Admitted calls that refusals would have kept out, if more are wanted: those among the first few, or
-    /// among ever more until there is one.
-    fn evidence(&mut self, part: &Part, seen: &Seen, few: usize) -> u64 {
+    /// among ever more until there is one. `None` if all of them would have to be looked at.
+    fn evidence(&mut self, part: &Part, seen: &Seen, few: usize) -> Option<u64> {
         let mut most = few;
         while seen.wants_more() {
+            if most >= part.ops.len() {
+                return None;
+            }
             let few = part.first(most);
             // What was invoked before its end decides about a call: all of that is among the few.
             let next = part.ops.get(most).map_or(Op::NEVER, |op| op.invoke);
             let told = |op: &Op| op.outcome == Outcome::Admitted && (op.complete < next || next == Op::NEVER);
             let found = count(&self.weigh(&few, told).contrary);
-            if most >= part.ops.len() || found > 0 {
-                return found;
+            if found > 0 {
+                return Some(found);
             }
             most *= 8;
         }
-        0
+        Some(0)
     }
 
     fn weigh(&mut self, part: &Part, asked: impl Fn(&Op) -> bool) -> Weighed {
@@ -301,11 +315,8 @@ mod tests {
             let cell = cell(&calls, bound, if per_node { Scope::Node } else { Scope::Global }, across);
             let (admitted, refused) = by_definition(&cell);
             let (round, mut seen) = (&IndexedRound::of(&cell.rounds[0]), Seen::default());
-            let mut weighing = Weighing::of(&cell, round);
-            Parts::by_key(round, cell.header.contract.scope)
-                .each(|part| seen.roomy += weighing.evidence(&part, &seen, few));
+            weigh(&cell, round, &mut seen, few);
             prop_assert!(seen.roomy <= admitted && (seen.roomy > 0) == (admitted > 0), "{}", seen.roomy);
-            weigh(&cell, round, &mut seen);
             prop_assert_eq!(seen.wrong, refused);
         }
     }
