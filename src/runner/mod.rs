@@ -14,6 +14,7 @@ pub mod out;
 pub mod plan;
 pub mod record;
 pub mod scenarios;
+pub mod serve;
 pub mod stage;
 mod timeline;
 mod way;
