@@ -10,6 +10,7 @@ mod faults;
 pub mod judge;
 pub mod linearizable;
 pub mod matrix;
+mod nodes;
 pub mod out;
 pub mod plan;
 pub mod record;

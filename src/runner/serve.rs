@@ -219,11 +219,17 @@ impl Node {
 }
 
 fn parse_hello(line: &[u8]) -> Result<Hello, String> {
-    let hello: Hello = serde_json::from_slice(line).map_err(|e| format!("the first line is no hello: {e}"))?;
-    if hello.hello != VERSION {
-        return Err(format!("hello {} is not known, this speaks version {VERSION}", hello.hello));
+    #[derive(Deserialize)]
+    struct Version {
+        hello: u32,
     }
-    Ok(hello)
+    let no = |e: serde_json::Error| format!("the first line is no hello: {e}");
+    // First of all: another version has other fields.
+    let Version { hello } = serde_json::from_slice(line).map_err(no)?;
+    if hello != VERSION {
+        return Err(format!("hello {hello} is not known, this speaks version {VERSION}"));
+    }
+    serde_json::from_slice(line).map_err(no)
 }
 
 /// A request, or the answer to what is none but has an id.
