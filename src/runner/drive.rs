@@ -112,26 +112,25 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             add_traffic(&mut honesty, &stores);
             stores = connect(drive, &probe, None).await?;
         }
-        let prefix = format!("{}-{index}:", drive.prefix);
-        let key = format!("{prefix}{}", workload.identity(0));
-        let drift_before = drive.recorder.wall_drift_ns();
-        let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
-        drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
-        drive.recorder.expect_ops(usize::try_from(workload.requests())?);
         let point = drive.cell.crashes.get(index as usize - 1);
-        if let Some(point) = point {
-            add_traffic(&mut honesty, &stores);
-            stores = connect(drive, &probe, Some(dies(point))).await?;
-        }
-        let begins = Arc::new(OnceLock::new());
         let processes = match workload.nodes_as {
             NodesAs::Processes => {
                 Some(Processes::start(drive, &probe, workload.nodes.get(), point.is_some()).await?)
             }
             NodesAs::Tasks => None,
         };
-        let nodes =
-            processes.as_ref().map_or_else(|| build(drive, &stores, &begins), Processes::limiters);
+        let prefix = format!("{}-{index}:", drive.prefix);
+        let key = format!("{prefix}{}", workload.identity(0));
+        let drift_before = drive.recorder.wall_drift_ns();
+        let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
+        drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
+        drive.recorder.expect_ops(usize::try_from(workload.requests())?);
+        if let Some(point) = point {
+            add_traffic(&mut honesty, &stores);
+            stores = connect(drive, &probe, Some(dies(point))).await?;
+        }
+        let begins = Arc::new(OnceLock::new());
+        let nodes = processes.as_ref().map_or_else(|| build(drive, &stores, &begins), Processes::limiters);
         preset(drive, &nodes, &key).await?;
         let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
             .then(|| Arc::new(Aging::new(probe.clone(), &prefix, moments)));

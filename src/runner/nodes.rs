@@ -58,10 +58,8 @@ pub async fn clocks_refused(workers: &Workers, cell: &CellPlan) -> anyhow::Resul
     // Nobody is there, and nobody is asked.
     let nowhere = "redis://127.0.0.1:1".to_owned();
     let hello = Hello { cold_pool: true, ..hello(cell, clock.node, nowhere) };
-    let nothing = Around {
-        settled: Arc::new(|| Box::pin(std::future::ready(false))),
-        skipped_us: Arc::new(|| 0),
-    };
+    let nothing =
+        Around { settled: Arc::new(|| Box::pin(std::future::ready(false))), skipped_us: Arc::new(|| 0) };
     match start(workers, cell, &hello, nothing).await {
         Ok(_) => Ok(None),
         Err(Absent::Clock(why)) => Ok(Some(why)),

@@ -182,7 +182,8 @@ impl Node {
 
     async fn answer(&self, request: Request) -> Answer {
         let id = request.id;
-        let undecided = |error: Option<StoreError>| Answer { id, error: error.map(told), ..Answer::default() };
+        let undecided =
+            |error: Option<StoreError>| Answer { id, error: error.map(told), ..Answer::default() };
         match request.what {
             What::Acquire { key, cost, lane } => {
                 // As many callers as there are calls, unless it is said who calls.

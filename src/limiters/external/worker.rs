@@ -111,8 +111,9 @@ impl Worker {
         let said = tokio::time::timeout(GREETING, greeting).await;
         let said = said.map_err(|_| format!("it was not ready within {} s", GREETING.as_secs()))??;
         let said = said.ok_or("it ended before it was ready")?;
-        let ready: Ready = serde_json::from_slice(&said)
-            .map_err(|e| format!("its first line does not say whether it is ready ({e}): {}", shown(&said)))?;
+        let ready: Ready = serde_json::from_slice(&said).map_err(|e| {
+            format!("its first line does not say whether it is ready ({e}): {}", shown(&said))
+        })?;
         if !ready.ready {
             return Err(ready.error.unwrap_or_else(|| "it is not ready, and does not say why".to_owned()));
         }
@@ -133,10 +134,7 @@ impl Worker {
     /// What it sent to the store so far; nothing where it cannot say any more.
     pub async fn traffic(&self) -> Traffic {
         let Ok(answer) = self.ask(What::Traffic).await else { return Traffic::default() };
-        Traffic {
-            commands: answer.commands.unwrap_or(0),
-            round_trips: answer.round_trips.unwrap_or(0),
-        }
+        Traffic { commands: answer.commands.unwrap_or(0), round_trips: answer.round_trips.unwrap_or(0) }
     }
 
     async fn ask(&self, what: What) -> Result<Answer, StoreError> {
@@ -300,7 +298,8 @@ mod tests {
     use crate::model::op::Completion;
     use crate::ports::store::{Call, as_call};
 
-    const HELLO: &str = r#"{"hello":1,"redis":"redis://h:1","limit":3,"window_ms":9,"node":0,"connections":1}"#;
+    const HELLO: &str =
+        r#"{"hello":1,"redis":"redis://h:1","limit":3,"window_ms":9,"node":0,"connections":1}"#;
 
     fn around(settled: bool) -> Around {
         let settled = Arc::new(move || -> BoxFuture<'static, bool> { Box::pin(std::future::ready(settled)) });

@@ -563,6 +563,26 @@ verdict = "fail"
     }
 
     #[test]
+    fn what_a_process_cannot_be_told_belongs_to_tasks() {
+        let steady = GOOD
+            .replace("shape = \"burst\"", "shape = \"steady\"\nevery = \"5ms\"\nnodes_as = \"processes\"")
+            .replace("in_flight = 200", "in_flight = 1");
+        assert!(Scenario::parse("x.toml", &steady).is_ok());
+        for (more, what) in [
+            ("[observe]\nkeys = true\n", "[observe] keys"),
+            ("[observe]\nround_trip = \"1ms\"\n", "round_trip"),
+            ("[[clock]]\nnode = 0\ndrift_ppm = 100\n", "drifts"),
+            ("[topology]\nkind = \"sentinel\"\n", "sentinel"),
+            ("[[fault]]\nat = \"1s\"\ndo = \"promote\"\non = \"replica-1\"\n", "promote"),
+        ] {
+            let refused = Scenario::parse("x.toml", &(steady.clone() + more)).unwrap_err().message;
+            assert!(refused.contains(what) && refused.contains("nodes_as = \"tasks\""), "{refused}");
+        }
+        let many = steady.replace("connections = 20", "connections = 99\nnodes = 65");
+        assert!(Scenario::parse("x.toml", &many).unwrap_err().message.contains("64"));
+    }
+
+    #[test]
     fn what_is_said_of_fewer_comes_before_what_is_said_of_more() {
         let expect = |what: &str, verdict: &str| {
             format!("[[expect]]\n{what}check = \"never-over-limit\"\nverdict = \"{verdict}\"\n")

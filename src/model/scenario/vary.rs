@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault, Scenario, Shape,
-    Time, TopologyPlan, WorkloadPlan,
+    LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault,
+    Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
 };
 use crate::model::units::{Cost, Limit, Micros, Window};
 
@@ -175,7 +175,10 @@ impl Setup {
         clear(!self.observe.round_trip.is_zero(), "round_trip")?;
         let moved = |c: &PlannedClock| c.drift_ppm != 0 || c.jump_at.is_some();
         clear(self.clocks.iter().any(moved), "a clock that drifts or is set")?;
-        clear(self.topology.kind == "sentinel", "a topology of kind \"sentinel\", whose clients ask for the primary,")?;
+        clear(
+            self.topology.kind == "sentinel",
+            "a topology of kind \"sentinel\", whose clients ask for the primary,",
+        )?;
         let moves = self.faults.iter().find(|f| MOVES.contains(&f.fault.as_str()));
         moves.map_or(Ok(()), |f| clear(true, &format!("{}, which moves the primary,", f.fault)))
     }
