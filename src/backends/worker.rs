@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +21,8 @@ use crate::ports::backend::BackendError;
 
 /// Starts the app servers of a run.
 pub struct Workers {
-    program: PathBuf,
+    /// This very program where absent.
+    program: Option<PathBuf>,
     journal: Arc<Journal>,
     folder: PathBuf,
     count: AtomicU32,
@@ -45,10 +47,9 @@ fn failed(why: impl std::fmt::Display) -> BackendError {
 
 impl Workers {
     /// Of a run; `program` is an rl-lab, this very one where absent.
-    pub fn of(journal: &Arc<Journal>, program: Option<PathBuf>) -> Result<Self, BackendError> {
-        let program = program.map_or_else(std::env::current_exe, Ok).map_err(failed)?;
+    pub fn of(journal: &Arc<Journal>, program: Option<PathBuf>) -> Self {
         let folder = gc::run_folder(journal.run()).join("workers");
-        Ok(Self { program, journal: Arc::clone(journal), folder, count: AtomicU32::new(0) })
+        Self { program, journal: Arc::clone(journal), folder, count: AtomicU32::new(0) }
     }
 
     /// Starts one that was told these arguments. With a clock its process' own is so far ahead; whether that
@@ -65,8 +66,8 @@ impl Workers {
             self.make_folder()?;
             let number = self.count.fetch_add(1, Ordering::Relaxed);
             let log = self.folder.join(format!("{number}.log"));
-            let mut command = Command::new(&self.program);
-            command.args(args).arg("--dir").arg(&self.folder).current_dir(&self.folder);
+            let mut command = Command::new(self.program()?);
+            command.arg0("rl-lab").args(args).arg("--dir").arg(&self.folder).current_dir(&self.folder);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command.stderr(File::create(&log).map_err(failed)?);
             if let (Some(library), Some(clock)) = (library, clock) {
@@ -80,6 +81,15 @@ impl Workers {
             let pipes = Pipes { stdin: stdin.into(), stdout: stdout.into() };
             Ok((Worker { running: Mutex::new(running), pid, log }, pipes))
         })
+    }
+
+    /// Not by its path, where that can be helped: another build may lie there by now.
+    fn program(&self) -> Result<PathBuf, BackendError> {
+        match &self.program {
+            Some(program) => Ok(program.clone()),
+            None if cfg!(target_os = "linux") => Ok("/proc/self/exe".into()),
+            None => std::env::current_exe().map_err(failed),
+        }
     }
 
     /// Makes the folder of the run, unless its servers live there already, and one in it.

@@ -176,7 +176,7 @@ impl Run<'_> {
         let journal = Journal::open(&self.report.run)
             .map_err(|e| Halt::Environment(format!("the clean-up journal cannot be written: {e}")))?;
         let journal = Arc::new(journal);
-        self.workers = Some(Arc::new(Workers::of(&journal, self.request.program.clone())?));
+        self.workers = Some(Arc::new(Workers::of(&journal, self.request.program.clone())));
         let outcome = AssertUnwindSafe(self.on_backend(&journal)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Halt::Broken(panic_text(&*panic))));
         let swept = backends::shut_down(&journal).await;

@@ -20,8 +20,8 @@ use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
 use crate::ports::store::{StoreError, Traffic, mark_sent, note_clock, note_trips};
 
-/// Longer than any client here waits for its store.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than any client here waits for its store, and than guarded work takes.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// For a process to start, and to connect.
 const GREETING: Duration = Duration::from_secs(60);
 
