@@ -156,6 +156,7 @@ impl Node {
         let clock = Arc::new(NodeClock { offset_us, skipped_us: AtomicI64::new(0) });
         let store = (client.connect)(Access {
             route: Configured::at(address(&hello.redis)?),
+            seeds: Vec::new(),
             connections: hello.connections.max(1) as usize,
             hook: None,
             user: None,

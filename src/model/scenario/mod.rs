@@ -573,6 +573,7 @@ verdict = "fail"
             ("[observe]\nround_trip = \"1ms\"\n", "round_trip"),
             ("[[clock]]\nnode = 0\ndrift_ppm = 100\n", "drifts"),
             ("[topology]\nkind = \"sentinel\"\n", "sentinel"),
+            ("[topology]\nkind = \"cluster\"\n", "cluster"),
             ("[[fault]]\nat = \"1s\"\ndo = \"promote\"\non = \"replica-1\"\n", "promote"),
         ] {
             let refused = Scenario::parse("x.toml", &(steady.clone() + more)).unwrap_err().message;

@@ -175,10 +175,9 @@ impl Setup {
         clear(!self.observe.round_trip.is_zero(), "round_trip")?;
         let moved = |c: &PlannedClock| c.drift_ppm != 0 || c.jump_at.is_some();
         clear(self.clocks.iter().any(moved), "a clock that drifts or is set")?;
-        clear(
-            self.topology.kind == "sentinel",
-            "a topology of kind \"sentinel\", whose clients ask for the primary,",
-        )?;
+        let kind = self.topology.kind.as_str();
+        let asks = ["sentinel", "cluster"].contains(&kind);
+        clear(asks, &format!("a topology of kind \"{kind}\", whose clients ask for their server,"))?;
         let moves = self.faults.iter().find(|f| MOVES.contains(&f.fault.as_str()));
         moves.map_or(Ok(()), |f| clear(true, &format!("{}, which moves the primary,", f.fault)))
     }
