@@ -378,6 +378,48 @@ async fn lab_of_another_program() {
     std::fs::write(variable("LAB_REPORT"), serde_json::to_string(&report).unwrap()).unwrap();
 }
 
+/// What the lab makes of this scenario with app servers that are this script: by the same test in a
+/// process of its own.
+fn on_another_program(lab: &Lab, this: &str, scenario: &str, says: &str) -> Report {
+    let scenario = lab.file("race.toml", scenario);
+    let script = format!("#!/bin/sh\nread hello; echo '{{\"ready\":true}}'\n{says}\n");
+    let program = lab.file("other", &script);
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).unwrap();
+    let written = lab.path("report.json");
+    let done = lab
+        .program(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("workers::{this}")])
+        .env("LAB_PROGRAM", &program)
+        .env("LAB_SCENARIO", &scenario)
+        .env("LAB_REPORT", &written)
+        .output();
+    Done::from(done.unwrap()).exits(0);
+    serde_json::from_str(&std::fs::read_to_string(written).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_app_server_that_does_not_show_its_clock_is_not_judged_by_it() {
+    if std::env::var_os("LAB_PROGRAM").is_some() {
+        return lab_of_another_program().await;
+    }
+    if !usable("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let this = "an_app_server_that_does_not_show_its_clock_is_not_judged_by_it";
+    let scenario = as_processes(include_str!("../../scenarios/race.toml"));
+    let scenario = scenario + "\n[[clock]]\nnode = 1\noffset = \"+2s\"\n";
+    let report = on_another_program(&lab, this, &scenario, "cat >&2");
+    assert!(report.finished && report.cells.len() > 5, "{report:?}");
+    for check in report.cells.iter().flat_map(|c| &c.checks) {
+        assert_eq!(check.verdict, Verdict::NotApplicable);
+        let why = check.why.as_deref().unwrap();
+        assert!(why.contains("clock") && why.contains("cannot be set"), "{why}");
+    }
+    lab.assert_nothing_is_left("local").await;
+}
+
 /// What admits everybody and then breaks the protocol convicts no limiter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_app_server_that_breaks_the_protocol_ends_the_run_and_decides_nothing() {
@@ -387,7 +429,7 @@ async fn an_app_server_that_breaks_the_protocol_ends_the_run_and_decides_nothing
     if !usable("local").await {
         return;
     }
-    let this = "workers::an_app_server_that_breaks_the_protocol_ends_the_run_and_decides_nothing";
+    let this = "an_app_server_that_breaks_the_protocol_ends_the_run_and_decides_nothing";
     let admits = "i=1; while read line; do echo \"{\\\"id\\\":$i,\\\"allowed\\\":true}\"; i=$((i+1)); \
                   [ $i = 50 ] && echo garbage; done";
     for (says, why) in [
@@ -400,21 +442,8 @@ async fn an_app_server_that_breaks_the_protocol_ends_the_run_and_decides_nothing
         ("read line; head -c 2000000 /dev/zero | tr '\\0' x; cat >&2", "more than 1048576 bytes"),
     ] {
         let lab = Lab::new();
-        let scenario = lab.file("race.toml", &as_processes(include_str!("../../scenarios/race.toml")));
-        let script = format!("#!/bin/sh\nread hello; echo '{{\"ready\":true}}'\n{says}\n");
-        let program = lab.file("other", &script);
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&program, executable).unwrap();
-        let written = lab.path("report.json");
-        let done = lab
-            .program(std::env::current_exe().unwrap())
-            .args(["--exact", this])
-            .env("LAB_PROGRAM", &program)
-            .env("LAB_SCENARIO", &scenario)
-            .env("LAB_REPORT", &written)
-            .output();
-        Done::from(done.unwrap()).exits(0);
-        let report: Report = serde_json::from_str(&std::fs::read_to_string(written).unwrap()).unwrap();
+        let scenario = as_processes(include_str!("../../scenarios/race.toml"));
+        let report = on_another_program(&lab, this, &scenario, says);
         let error = report.error.as_deref().unwrap();
         assert!(report.exit == 3 && error.contains("broke the protocol") && error.contains(why), "{error}");
         let [judged] = report.cells.as_slice() else { panic!("{report:?}") };
