@@ -14,6 +14,7 @@ use rl_lab::backends::{self, journal::Journal};
 use rl_lab::model::history::{Event, RunHeader};
 use rl_lab::model::units::Seed;
 use rl_lab::ports::backend::{Backend, BackendOptions, ServerSpec};
+use rl_lab::ports::route::Configured;
 use rl_lab::runner::drive::{Drive, drive};
 use rl_lab::runner::plan::{self, Overrides};
 use rl_lab::runner::record::{Recorder, Stop};
@@ -134,10 +135,14 @@ async fn pairs(backend: &dyn Backend, folder: &Path) -> Result<Vec<(f64, f64)>, 
             plan: &plan,
             cell: &plan.cells[0],
             address,
+            route: Configured::at(address),
+            seeds: Vec::new(),
+            faults: None,
             prefix: format!("rl-lab:bench:{pair}"),
             seed: Seed(1),
             recorder: &recorder,
             hook: None,
+            workers: None,
             round_done: &|_| (),
         })
         .await

@@ -161,8 +161,10 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
         variation: None,
         policy: None,
         client: "bench".to_owned(),
+        client_named: false,
         backend: "none".to_owned(),
         server: ServerInfo::default(),
+        topology: None,
         limit,
         nodes: NODES,
         rounds: rounds.len() as u32,
@@ -184,6 +186,8 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
             round_trips_at_most: Some(1),
         },
         requirement: Some(Requirement { bound, scope }),
+        outage: None,
+        clocks: Vec::new(),
         checks: Vec::new(),
     }
 }

@@ -23,6 +23,7 @@ mod preload;
 pub mod probe;
 mod processes;
 mod spawner;
+pub mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;

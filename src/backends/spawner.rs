@@ -5,7 +5,7 @@
 //! die in mid-run.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::{Arc, LazyLock, mpsc};
 
 use tokio::sync::oneshot;
@@ -86,6 +86,11 @@ fn end_with_parent(_: &mut Command) {}
 impl Running {
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The lab's ends of its pipes, where it was given some and nobody took them yet.
+    pub fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        Some((self.child.stdin.take()?, self.child.stdout.take()?))
     }
 
     /// How it ended, if it has. Reaps it.

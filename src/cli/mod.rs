@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod refusal;
 mod run;
+mod serve_limiter;
 mod signals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -95,6 +96,7 @@ fn dispatch(matches: &ArgMatches) -> Answer {
         Some(("gc", m)) => gc::main(m),
         Some(("analyze", m)) => analyze::main(m),
         Some(("linearizable", m)) => linearizable::main(m),
+        Some(("serve-limiter", m)) => serve_limiter::main(m),
         Some(("completions", m)) => completions::main(m),
         Some(("man", m)) => completions::man(m),
         Some((scenario, m)) => run::scenario(scenario, m),
@@ -146,6 +148,7 @@ fn command() -> Result<Command, String> {
         .subcommand(gc::command())
         .subcommand(analyze::command())
         .subcommand(linearizable::command())
+        .subcommand(serve_limiter::command())
         .subcommand(completions::command())
         .subcommand(completions::man_command()))
 }

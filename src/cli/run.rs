@@ -93,6 +93,7 @@ async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Ref
         command: work.command.unwrap_or_else(|| command_line(Some(seed))),
         backend: flags.backend().to_owned(),
         options: flags.options(),
+        program: None,
         out: flags.out().clone(),
         stop,
     };

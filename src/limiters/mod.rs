@@ -4,6 +4,7 @@
 pub mod atomic_throttle;
 mod common;
 pub mod cost_based;
+pub mod external;
 pub mod fixed_window_lua;
 pub mod fixed_window_numbered;
 pub mod gcra_lua;

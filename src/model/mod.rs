@@ -15,6 +15,7 @@ pub mod offset;
 pub mod op;
 pub mod order;
 pub mod phases;
+pub mod protocol;
 pub mod random;
 pub mod report;
 pub mod room;

@@ -238,6 +238,11 @@ pub fn note_clock(us: i64) {
     let _ = CALL.try_with(|c| c.clock.set((c.clock.get().0 + 1, us)));
 }
 
+/// Notes exchanges that somebody else made for the current call.
+pub fn note_trips(count: u32) {
+    let _ = CALL.try_with(|c| c.steps.set(c.steps.get().saturating_add(count)));
+}
+
 /// The next step of the current call: op and the step's number from 1. Outside a call (presets,
 /// probes) both are 0.
 pub fn next_step() -> (u32, u32) {

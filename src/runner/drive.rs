@@ -9,9 +9,11 @@ use anyhow::{Context, anyhow};
 
 use super::acts::Acts;
 use super::faults::Faults;
+use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
 use super::timeline::{Aging, NodeClock, RoundTime};
+use crate::backends::worker::Workers;
 use crate::clients::Access;
 use crate::clients::at_step::{AtStep, Told};
 use crate::clients::declared_keys::{DeclaredKeys, Touched};
@@ -20,7 +22,7 @@ use crate::clients::patient::Patient;
 use crate::model::contract::{Bound, DecidingClock, Scope};
 use crate::model::history::{CrashPoint, Event, KeyLeft};
 use crate::model::report::{CellHonesty, ServerInfo};
-use crate::model::scenario::{PlannedCall, PlannedFault, Setup, Time, WorkloadPlan};
+use crate::model::scenario::{NodesAs, PlannedCall, PlannedFault, Setup, Time, WorkloadPlan};
 use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed};
 use crate::ports::clock::Clock;
 use crate::ports::limiter::{Build, Limiter};
@@ -47,6 +49,8 @@ pub struct Drive<'a> {
     pub seed: Seed,
     pub recorder: &'a Arc<Recorder>,
     pub hook: Option<SharedHook>,
+    /// Who starts app servers that are processes.
+    pub workers: Option<Arc<Workers>>,
     /// Told after each round, with its number from 1.
     pub round_done: &'a (dyn Fn(u32) + Sync),
 }
@@ -108,19 +112,25 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             add_traffic(&mut honesty, &stores);
             stores = connect(drive, &probe, None).await?;
         }
+        let point = drive.cell.crashes.get(index as usize - 1);
+        let processes = match workload.nodes_as {
+            NodesAs::Processes => {
+                Some(Processes::start(drive, &probe, workload.nodes.get(), point.is_some()).await?)
+            }
+            NodesAs::Tasks => None,
+        };
         let prefix = format!("{}-{index}:", drive.prefix);
         let key = format!("{prefix}{}", workload.identity(0));
         let drift_before = drive.recorder.wall_drift_ns();
         let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
         drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
         drive.recorder.expect_ops(usize::try_from(workload.requests())?);
-        let point = drive.cell.crashes.get(index as usize - 1);
         if let Some(point) = point {
             add_traffic(&mut honesty, &stores);
             stores = connect(drive, &probe, Some(dies(point))).await?;
         }
         let begins = Arc::new(OnceLock::new());
-        let nodes = build(drive, &stores, &begins);
+        let nodes = processes.as_ref().map_or_else(|| build(drive, &stores, &begins), Processes::limiters);
         preset(drive, &nodes, &key).await?;
         let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
             .then(|| Arc::new(Aging::new(probe.clone(), &prefix, moments)));
@@ -155,7 +165,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let mut looking = probe.clone();
         let calls = async {
             let looked = match point {
-                Some(point) => crash_first(drive, &offer, point, &mut looking).await,
+                Some(point) => crash_first(drive, &offer, point, processes.as_ref(), &mut looking).await,
                 None => Ok(None),
             };
             let rest = looked.as_ref().ok().and_then(Option::as_ref);
@@ -172,6 +182,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
         busy += span(began, drive.recorder.now()).saturating_sub(skipped);
         honesty.skipped_ms += skipped.as_secs_f64() * 1e3;
+        if let Some(processes) = processes {
+            processes.end(drive, &mut honesty).await?;
+        }
         if let Some(heart) = watched {
             heart.abort();
         }
@@ -280,12 +293,17 @@ async fn crash_first(
     drive: &Drive<'_>,
     offer: &Offer<'_>,
     point: &CrashPoint,
+    processes: Option<&Processes>,
     probe: &mut Patient,
 ) -> anyhow::Result<Option<WorkloadPlan>> {
     let with = |calls: &[PlannedCall]| WorkloadPlan { calls: calls.to_vec(), ..offer.plan.clone() };
     let (first, rest) = offer.plan.calls.split_at(1);
     let first = with(first);
-    workloads::of(first.shape).drive(Offer { plan: &first, ..offer.clone() }).await;
+    let call = workloads::of(first.shape).drive(Offer { plan: &first, ..offer.clone() });
+    match processes {
+        Some(processes) => processes.crash(point, call).await?,
+        None => call.await,
+    }
     let mut left = Vec::new();
     for key in keys_of(probe, &offer.prefix).await? {
         let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(probe).await?;
@@ -306,7 +324,14 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
     for round in ["warm", "told"] {
         let told = Arc::new(Told::default());
         let stores = connect(drive, &probe, Some(Arc::clone(&told) as SharedHook)).await?;
-        let nodes = build(drive, &stores, &Arc::default());
+        let processes = match drive.cell.setup.workload.nodes_as {
+            NodesAs::Processes => Some(Processes::start(drive, &probe, 1, true).await?),
+            NodesAs::Tasks => None,
+        };
+        let nodes = match &processes {
+            Some(processes) => processes.limiters(),
+            None => build(drive, &stores, &Arc::default()),
+        };
         let prefix = format!("{}-{round}:", drive.prefix);
         let key = format!("{prefix}{}", drive.cell.setup.workload.identity(0));
         let call = as_call(Call::new(0, 0), nodes[0].acquire(&key, Cost::ONE));
@@ -315,7 +340,7 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
         for key in keys_of(&mut probe, &prefix).await? {
             redis::cmd("DEL").arg(key).exec_async(&mut probe).await?;
         }
-        steps = told.steps();
+        steps = processes.map_or_else(|| told.steps(), |p| p.steps());
     }
     let of = u32::try_from(steps.len())?;
     let at = |(step, command): (u32, &String)| {
@@ -331,6 +356,9 @@ async fn connect(
     first: Option<SharedHook>,
 ) -> anyhow::Result<Vec<Arc<dyn Store>>> {
     let workload = &drive.cell.setup.workload;
+    if workload.nodes_as == NodesAs::Processes {
+        return Ok(Vec::new());
+    }
     let observe = &drive.cell.setup.observe;
     let (connections, nodes) = (workload.connections.get(), workload.nodes.get());
     let mut stores = Vec::new();

@@ -15,10 +15,12 @@ use super::exit::{self, Exit};
 use super::explore::run::{Exploration, Lent};
 use super::faults::Faults;
 use super::judge;
+use super::nodes;
 use super::out::RunFolder;
 use super::plan::{CellPlan, Plan};
 use super::record::{Recorder, Stop};
 use super::stage::{self, Stage};
+use crate::backends::worker::Workers;
 use crate::backends::{self, journal::Journal};
 use crate::explorer::Trouble;
 use crate::model::history::{self, CellHeader, Event, RunHeader};
@@ -44,6 +46,8 @@ pub struct Request {
     pub command: Vec<String>,
     pub backend: String,
     pub options: BackendOptions,
+    /// The rl-lab that app servers are where they are processes; this very program where absent.
+    pub program: Option<PathBuf>,
     pub out: PathBuf,
     pub stop: Stop,
 }
@@ -129,7 +133,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         cells: Vec::new(),
         matrix: None,
     };
-    let mut run = Run { request: &request, progress, recorder, folder, report };
+    let mut run = Run { request: &request, progress, recorder, folder, report, workers: None };
     let (halted, error) = match run.with_servers().await {
         Ok(()) => (Exit::Ok, None),
         Err(Halt::Interrupted) => (Exit::Ok, Some(run.interrupted())),
@@ -150,6 +154,7 @@ struct Run<'a> {
     recorder: Arc<Recorder>,
     folder: Option<RunFolder>,
     report: Report,
+    workers: Option<Arc<Workers>>,
 }
 
 impl Run<'_> {
@@ -171,6 +176,7 @@ impl Run<'_> {
         let journal = Journal::open(&self.report.run)
             .map_err(|e| Halt::Environment(format!("the clean-up journal cannot be written: {e}")))?;
         let journal = Arc::new(journal);
+        self.workers = Some(Arc::new(Workers::of(&journal, self.request.program.clone())));
         let outcome = AssertUnwindSafe(self.on_backend(&journal)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Halt::Broken(panic_text(&*panic))));
         let swept = backends::shut_down(&journal).await;
@@ -388,9 +394,13 @@ impl Run<'_> {
         let mut lanes = Vec::new();
         for (_, cell, recorder) in &cells {
             let header = header(plan, cell, server, backend.name());
+            let refused = match &self.workers {
+                Some(workers) => nodes::clocks_refused(workers, cell).await.map_err(environment)?,
+                None => None,
+            };
             let header = CellHeader {
                 replay: plan.replay(cell, backend.name(), &self.request.options),
-                not_run: header.not_run.clone().or_else(|| stage.as_ref().err().cloned()),
+                not_run: header.not_run.clone().or_else(|| stage.as_ref().err().cloned()).or(refused),
                 ..header
             };
             if header.not_run.is_none() {
@@ -476,6 +486,7 @@ impl Run<'_> {
             seed: self.request.seed,
             recorder,
             hook: None,
+            workers: self.workers.clone(),
             round_done,
         }
     }

@@ -170,6 +170,9 @@ fn finding(cell: &IndexedCell, name: &str) -> Finding {
     if let Some(why) = &cell.header.not_run {
         return Finding::not_applicable(why.clone());
     }
+    if let Some(why) = cell.rounds.iter().find_map(|r| r.disbelieved.as_ref()) {
+        return Finding::unknown(format!("an app server cannot be believed: {why}"));
+    }
     let checker = match checkers::find(name) {
         Ok(checker) => checker,
         Err(why) => return Finding::unknown(why),

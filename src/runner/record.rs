@@ -193,7 +193,12 @@ impl Recorder {
 
     /// The wall clock of this machine, with what was skipped, in µs since 1970.
     pub fn wall_us(&self) -> i64 {
-        SystemClock.wall_us().saturating_add(self.shared.skipped_ns.load(Ordering::Relaxed) / 1000)
+        SystemClock.wall_us().saturating_add(self.skipped_us())
+    }
+
+    /// How much time was skipped so far, in µs.
+    pub fn skipped_us(&self) -> i64 {
+        self.shared.skipped_ns.load(Ordering::Relaxed) / 1000
     }
 
     pub fn epoch_ns_at_zero(&self) -> i64 {

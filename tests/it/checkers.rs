@@ -339,6 +339,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         seed: Seed(1),
         recorder: &recorder,
         hook,
+        workers: None,
         round_done: &round_done,
     };
     drive::drive(driving).await.unwrap();

@@ -14,11 +14,10 @@ fn completed(words: &[&str]) -> Vec<String> {
         words[words.len() - 1],
         words[words.len() - 2],
     );
-    // Longer than an argument may be.
-    let home = tempfile::tempdir().unwrap();
-    let file = home.path().join("ask.bash");
-    std::fs::write(&file, ask).unwrap();
-    let answer = Command::new("bash").arg("--norc").arg(&file).output().unwrap();
+    // It is longer than an argument may be.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), ask).unwrap();
+    let answer = Command::new("bash").arg("--norc").arg(file.path()).output().unwrap();
     String::from_utf8(answer.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 

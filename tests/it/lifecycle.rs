@@ -239,6 +239,7 @@ async fn lab_that_panics() {
         command: Vec::new(),
         backend: variable("LAB_BACKEND"),
         options: BackendOptions::default(),
+        program: None,
         out: variable("RL_LAB_OUT").into(),
         stop: Stop::default(),
     };

@@ -29,3 +29,4 @@ mod several_keys;
 mod support;
 mod topologies;
 mod wire;
+mod workers;

@@ -169,6 +169,11 @@ pub enum Event {
         left: Vec<KeyLeft>,
         at: Nanos,
     },
+    /// An app server of the round broke the protocol it is asked in: nothing it said is to be believed.
+    Disbelieved {
+        why: String,
+        at: Nanos,
+    },
     /// The key space was listed to its end: every key the round touched has a `Probe`.
     ProbesComplete {
         at: Nanos,
@@ -406,6 +411,8 @@ pub struct Round {
     pub asides: Vec<(Nanos, Nanos)>,
     /// The crash of the first call's node, where the round is about one.
     pub crash: Option<Crashed>,
+    /// How an app server broke the protocol it is asked in, if one did.
+    pub disbelieved: Option<String>,
     /// Exchanges with the store, all decided calls together, and the most of any one of them.
     pub trips: u64,
     pub most_trips: u32,

@@ -244,6 +244,10 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.asides.push((invoke, complete));
             return Ok(());
         }
+        Event::Disbelieved { why, .. } => {
+            round.disbelieved.get_or_insert(why);
+            return Ok(());
+        }
         Event::ProbesComplete { .. } => {
             round.probes_complete = true;
             return Ok(());

@@ -21,7 +21,7 @@ pub use clock::PlannedClock;
 pub use fault::PlannedFault;
 pub use topology::TopologyPlan;
 pub use vary::{Setup, Vary};
-pub use workload::{PlannedCall, Shape, WorkloadPlan};
+pub use workload::{NodesAs, PlannedCall, Shape, WorkloadPlan};
 
 use super::contract::{Bound, Requirement, Scope};
 use super::figures::{Chart, Figure};
@@ -560,6 +560,27 @@ verdict = "fail"
         assert!(read(&beside).unwrap_err().message.contains("beside the calls"));
         let varied = one + "[[vary]]\nname = \"v\"\nin_flight = 2\n";
         assert!(read(&varied).unwrap_err().message.contains("variation 'v'"));
+    }
+
+    #[test]
+    fn what_a_process_cannot_be_told_belongs_to_tasks() {
+        let steady = GOOD
+            .replace("shape = \"burst\"", "shape = \"steady\"\nevery = \"5ms\"\nnodes_as = \"processes\"")
+            .replace("in_flight = 200", "in_flight = 1");
+        assert!(Scenario::parse("x.toml", &steady).is_ok());
+        for (more, what) in [
+            ("[observe]\nkeys = true\n", "[observe] keys"),
+            ("[observe]\nround_trip = \"1ms\"\n", "round_trip"),
+            ("[[clock]]\nnode = 0\ndrift_ppm = 100\n", "drifts"),
+            ("[topology]\nkind = \"sentinel\"\n", "sentinel"),
+            ("[topology]\nkind = \"cluster\"\n", "cluster"),
+            ("[[fault]]\nat = \"1s\"\ndo = \"promote\"\non = \"replica-1\"\n", "promote"),
+        ] {
+            let refused = Scenario::parse("x.toml", &(steady.clone() + more)).unwrap_err().message;
+            assert!(refused.contains(what) && refused.contains("nodes_as = \"tasks\""), "{refused}");
+        }
+        let many = steady.replace("connections = 20", "connections = 99\nnodes = 65");
+        assert!(Scenario::parse("x.toml", &many).unwrap_err().message.contains("64"));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitPlan, LimiterRef, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault, Scenario, Shape,
-    Time, TopologyPlan, WorkloadPlan,
+    LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault,
+    Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
 };
 use crate::model::units::{Cost, Limit, Micros, Window};
 
@@ -38,6 +38,8 @@ pub struct Vary {
     pub in_flight: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_as: Option<NodesAs>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,6 +122,7 @@ impl Setup {
         w.connections = vary.connections.unwrap_or(w.connections);
         w.in_flight = vary.in_flight.unwrap_or(w.in_flight);
         w.nodes = vary.nodes.unwrap_or(w.nodes);
+        w.nodes_as = vary.nodes_as.unwrap_or(w.nodes_as);
         w.keys = vary.keys.unwrap_or(w.keys);
         w.key = vary.key.clone().unwrap_or_else(|| w.key.clone());
         if let Some(bytes) = vary.key_bytes {
@@ -146,6 +149,7 @@ impl Setup {
         self.workload.time_fits(time)?;
         self.faults.iter().try_for_each(PlannedFault::validate)?;
         self.clocks.iter().try_for_each(|c| c.validate(self.workload.nodes.get()))?;
+        self.processes_fit()?;
         if self.faults.is_empty() {
             return Ok(());
         }
@@ -156,5 +160,25 @@ impl Setup {
             return Err("a fault belongs to one round: rounds = 1".to_owned());
         }
         Ok(())
+    }
+
+    /// What a process can neither be asked nor told: the lab holds only its two ends, its clock and its life.
+    fn processes_fit(&self) -> Result<(), String> {
+        const MOVES: [&str; 2] = ["promote", "demote"];
+        if self.workload.nodes_as == NodesAs::Tasks {
+            return Ok(());
+        }
+        let clear = |given: bool, what: &str| {
+            if given { Err(format!("{what} belongs to nodes_as = \"tasks\"")) } else { Ok(()) }
+        };
+        clear(self.observe.keys, "[observe] keys")?;
+        clear(!self.observe.round_trip.is_zero(), "round_trip")?;
+        let moved = |c: &PlannedClock| c.drift_ppm != 0 || c.jump_at.is_some();
+        clear(self.clocks.iter().any(moved), "a clock that drifts or is set")?;
+        let kind = self.topology.kind.as_str();
+        let asks = ["sentinel", "cluster"].contains(&kind);
+        clear(asks, &format!("a topology of kind \"{kind}\", whose clients ask for their server,"))?;
+        let moves = self.faults.iter().find(|f| MOVES.contains(&f.fault.as_str()));
+        moves.map_or(Ok(()), |f| clear(true, &format!("{}, which moves the primary,", f.fault)))
     }
 }

@@ -23,6 +23,9 @@ pub struct WorkloadPlan {
     /// App servers: each has its own clock, connections and local state.
     #[serde(default = "one")]
     pub nodes: NonZeroU32,
+    /// What an app server is.
+    #[serde(default, skip_serializing_if = "is_tasks")]
+    pub nodes_as: NodesAs,
     #[serde(default = "one")]
     pub rounds: NonZeroU32,
     /// What counts as already used when a round begins.
@@ -87,6 +90,22 @@ pub struct PlannedCall {
     pub node: Option<u16>,
 }
 
+/// What an app server is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodesAs {
+    /// Connections, a limiter and a clock within the lab.
+    #[default]
+    Tasks,
+    /// A process of its own: it can be killed, and its process' clock set apart.
+    Processes,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_tasks(nodes_as: &NodesAs) -> bool {
+    *nodes_as == NodesAs::Tasks
+}
+
 pub(super) fn one() -> NonZeroU32 {
     NonZeroU32::MIN
 }
@@ -142,6 +161,7 @@ impl WorkloadPlan {
     const MOST_CONNECTIONS: u32 = 1_000;
     const MOST_IN_FLIGHT: u32 = 20_000;
     const MOST_KEYS: u32 = 100_000;
+    const MOST_PROCESSES: u32 = 64;
 
     /// Calls of a round. An obedient client may stop before it has made all of them.
     pub fn requests(&self) -> u64 {
@@ -194,6 +214,9 @@ impl WorkloadPlan {
         check("connections", self.connections.get().into(), Self::MOST_CONNECTIONS.into())?;
         check("in_flight", self.in_flight.get().into(), Self::MOST_IN_FLIGHT.into())?;
         check("nodes", self.nodes.get().into(), Self::MOST_CONNECTIONS.into())?;
+        if self.nodes_as == NodesAs::Processes {
+            check("nodes as processes", self.nodes.get().into(), Self::MOST_PROCESSES.into())?;
+        }
         check("rounds", self.rounds.get().into(), 10_000)?;
         check("keys", self.keys.get().into(), Self::MOST_KEYS.into())?;
         if self.connections < self.nodes {
@@ -378,6 +401,9 @@ impl WorkloadPlan {
             words += ", the node of the first dies in it: a round for each step, before and after it";
         } else {
             words += &format!(", {} round{}", self.rounds, plural(self.rounds.get()));
+        }
+        if self.nodes_as == NodesAs::Processes {
+            words += ", each node a process of its own";
         }
         if self.preset > 0 {
             words += &format!(", {} already used", self.preset);

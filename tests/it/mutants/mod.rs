@@ -108,6 +108,7 @@ async fn tried(address: SocketAddr, limiter: &str, trial: &(&str, Option<&str>, 
         seed: Seed(1),
         recorder: &recorder,
         hook: None,
+        workers: None,
         round_done: &|_| (),
     };
     drive::drive(driving).await.unwrap();
