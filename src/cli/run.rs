@@ -11,11 +11,12 @@ use super::refusal::{Refusal, command_line};
 use super::{Answer, output, signals};
 use crate::model::matrix::Column;
 use crate::model::report::{self, Report};
+use crate::model::scenario::{PlannedClock, PlannedFault};
 use crate::model::units::Seed;
 use crate::runner::execute::{self, Request};
 use crate::runner::exit::Exit;
 use crate::runner::explore::run::Exploration;
-use crate::runner::plan::{self, Plan};
+use crate::runner::plan::{self, CellPlan, Plan};
 use crate::runner::record::Stop;
 use crate::runner::scenarios::{self, Named};
 
@@ -129,14 +130,28 @@ fn plan_json(plan: &Plan) -> serde_json::Value {
         "summary": plan.summary,
         "topology": plan.scenario.topology,
         "workload": plan.scenario.workload,
-        "faults": [],
+        "faults": plan.scenario.faults,
         "cells": plan.cells.iter().map(|c| serde_json::json!({
             "limiter": c.limiter,
+            "variation": c.variation,
+            "policy": c.policy.as_ref().map(|p| p.policy.to_string()),
             "client": c.client.name,
+            "topology": c.setup.topology,
+            "faults": c.setup.faults,
+            "clocks": c.setup.clocks,
             "contract": c.contract(),
             "checks": c.checks,
         })).collect::<Vec<_>>(),
     })
+}
+
+/// Which servers a variation runs on, and what breaks when.
+fn breaks(cell: &CellPlan) -> String {
+    let of = cell.variation.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let faults = cell.setup.faults.iter().map(PlannedFault::in_words);
+    let parts: Vec<String> = faults.chain(cell.setup.clocks.iter().map(PlannedClock::in_words)).collect();
+    let parts = if parts.is_empty() { "none".to_owned() } else { parts.join("; ") };
+    format!("{of}servers: {}; faults: {parts}", cell.setup.topology.kind)
 }
 
 fn plan_text(plan: &Plan) -> String {
@@ -145,7 +160,14 @@ fn plan_text(plan: &Plan) -> String {
     if let Some(requires) = &plan.summary.requires {
         let _ = writeln!(text, "  requires {requires}");
     }
-    let _ = writeln!(text, "  servers: {}; faults: none", plan.scenario.topology.kind);
+    let mut shown: Vec<Option<&str>> = Vec::new();
+    for cell in &plan.cells {
+        let variation = cell.variation.as_deref();
+        if !shown.contains(&variation) {
+            shown.push(variation);
+            let _ = writeln!(text, "  {}", breaks(cell));
+        }
+    }
     for cell in &plan.cells {
         let contract = cell.contract();
         let checks: Vec<String> = cell
@@ -156,7 +178,7 @@ fn plan_text(plan: &Plan) -> String {
                 None => c.check.clone(),
             })
             .collect();
-        let _ = writeln!(text, "  {}: promises {}", cell.limiter, contract.bound.in_words());
+        let _ = writeln!(text, "  {}: promises {}", cell.label(), contract.bound.in_words());
         let _ = writeln!(text, "      {}", checks.join(", "));
     }
     text
