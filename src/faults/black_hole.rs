@@ -44,19 +44,15 @@ impl Fault for BlackHole {
             let server = Arc::clone(ground.server(&planned.on)?);
             if server.can_isolate() {
                 server.isolate().await?;
-                let struck = Some(Arc::clone(&server));
-                let undo = Box::new(move || -> BoxFuture<'static, _> {
-                    Box::pin(async move { server.rejoin().await })
-                });
-                return Ok(Injected { undo: Some(undo), struck, told: None });
+                let struck = Arc::clone(&server);
+                return Ok(Injected::until(Some(struck), async move { server.rejoin().await }));
             }
             let way = Arc::clone(ground.way()?);
             way.black_hole(true);
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
+            Ok(Injected::until(None, async move {
                 way.black_hole(false);
-                Box::pin(std::future::ready(Ok(())))
-            });
-            Ok(Injected { undo: Some(undo), struck: None, told: None })
+                Ok(())
+            }))
         })
     }
 }

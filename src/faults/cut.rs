@@ -39,10 +39,7 @@ impl Fault for Cut {
         Box::pin(async move {
             let way = Arc::clone(ground.way()?);
             way.refuse(true)?;
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
-                Box::pin(std::future::ready(way.refuse(false)))
-            });
-            Ok(Injected { undo: Some(undo), struck: None, told: None })
+            Ok(Injected::until(None, async move { way.refuse(false) }))
         })
     }
 }

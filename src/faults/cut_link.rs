@@ -35,9 +35,7 @@ impl Fault for CutLink {
         Box::pin(async move {
             let link = Arc::clone(ground.link(&planned.on)?);
             link.cut()?;
-            let undo =
-                Box::new(move || -> BoxFuture<'static, _> { Box::pin(std::future::ready(link.mend())) });
-            Ok(Injected { undo: Some(undo), struck: None, told: None })
+            Ok(Injected::until(None, async move { link.mend() }))
         })
     }
 }

@@ -39,11 +39,10 @@ impl Fault for DelayLink {
         Box::pin(async move {
             let link = Arc::clone(ground.link(&planned.on)?);
             link.delay(planned.by.map(Span::duration));
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
+            Ok(Injected::until(None, async move {
                 link.delay(None);
-                Box::pin(std::future::ready(Ok(())))
-            });
-            Ok(Injected { undo: Some(undo), struck: None, told: None })
+                Ok(())
+            }))
         })
     }
 }

@@ -36,10 +36,8 @@ impl Fault for Freeze {
         Box::pin(async move {
             let server = Arc::clone(ground.server(&planned.on)?);
             server.pause().await?;
-            let struck = Some(Arc::clone(&server));
-            let undo =
-                Box::new(move || -> BoxFuture<'static, _> { Box::pin(async move { server.resume().await }) });
-            Ok(Injected { undo: Some(undo), struck, told: None })
+            let struck = Arc::clone(&server);
+            Ok(Injected::until(Some(struck), async move { server.resume().await }))
         })
     }
 }

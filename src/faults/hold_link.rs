@@ -39,11 +39,10 @@ impl Fault for HoldLink {
         Box::pin(async move {
             let link = Arc::clone(ground.link(&planned.on)?);
             link.hold_after(planned.after.unwrap_or(0).into(), planned.named.as_deref());
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
+            Ok(Injected::until(None, async move {
                 link.release();
-                Box::pin(std::future::ready(Ok(())))
-            });
-            Ok(Injected { undo: Some(undo), struck: None, told: None })
+                Ok(())
+            }))
         })
     }
 }

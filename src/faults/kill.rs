@@ -35,11 +35,8 @@ impl Fault for Kill {
         Box::pin(async move {
             let server = Arc::clone(ground.server(&planned.on)?);
             server.kill().await?;
-            let struck = Some(Arc::clone(&server));
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
-                Box::pin(async move { server.restart().await })
-            });
-            Ok(Injected { undo: Some(undo), struck, told: None })
+            let struck = Arc::clone(&server);
+            Ok(Injected::until(Some(struck), async move { server.restart().await }))
         })
     }
 }

@@ -39,11 +39,10 @@ impl Fault for LostReply {
         Box::pin(async move {
             let way = Arc::clone(ground.way()?);
             way.lose_replies(true);
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
+            Ok(Injected::until(None, async move {
                 way.lose_replies(false);
-                Box::pin(std::future::ready(Ok(())))
-            });
-            Ok(Injected { undo: Some(undo), struck: None, told: None })
+                Ok(())
+            }))
         })
     }
 }

@@ -45,11 +45,10 @@ impl Fault for Slow {
         Box::pin(async move {
             let way = Arc::clone(ground.way()?);
             way.delay(planned.by.map(Span::duration));
-            let undo = Box::new(move || -> BoxFuture<'static, _> {
+            Ok(Injected::until(None, async move {
                 way.delay(None);
-                Box::pin(std::future::ready(Ok(())))
-            });
-            Ok(Injected { undo: Some(undo), struck: None, told: None })
+                Ok(())
+            }))
         })
     }
 }

@@ -62,6 +62,14 @@ pub struct Injected {
 }
 
 impl Injected {
+    /// What is taken back by this, once it is to be; `struck` answers again then.
+    pub fn until(
+        struck: Option<Arc<dyn Server>>,
+        undo: impl Future<Output = Result<(), BackendError>> + Send + 'static,
+    ) -> Self {
+        Self { undo: Some(Box::new(move || Box::pin(undo))), struck, told: None }
+    }
+
     /// What is done and stays done.
     pub fn done(told: Option<String>) -> Self {
         Self { undo: None, struck: None, told }

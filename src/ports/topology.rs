@@ -41,6 +41,11 @@ pub trait Topology: Sync {
         }
     }
 
+    /// What its servers are called, for faults that strike one of them.
+    fn servers(&self, _plan: &TopologyPlan) -> Vec<String> {
+        vec!["primary".to_owned()]
+    }
+
     /// Starts the servers and returns when the whole is ready, by its state. `name` begins the name of
     /// each of them. On error the backend's shutdown removes what is there.
     fn deploy<'a>(

@@ -4,35 +4,34 @@
 //! interrupt all end on the same path: what was measured is judged and written, then the servers
 //! go, then what the journal still lists is swept.
 
+mod scenario;
+
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use super::drive::{self, Drive};
+use super::drive;
 use super::exit::{self, Exit};
 use super::explore::run::{Exploration, Lent};
-use super::faults::Faults;
 use super::judge;
-use super::nodes;
 use super::out::RunFolder;
 use super::plan::{CellPlan, Plan};
 use super::record::{Recorder, Stop};
-use super::stage::{self, Stage};
 use crate::backends::worker::Workers;
 use crate::backends::{self, journal::Journal};
 use crate::explorer::Trouble;
-use crate::model::history::{self, CellHeader, Event, RunHeader};
+use crate::model::history::{self, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
-use crate::model::report::{self, CellReport, Honesty, Report, ServerInfo};
-use crate::model::scenario::{Setup, Time, TopologyPlan};
+use crate::model::report::{self, CellReport, Honesty, Report};
+use crate::model::scenario::TopologyPlan;
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
-use crate::ports::limiter::Version;
-use crate::ports::topology::Deployment;
 use crate::topologies;
+
+pub use scenario::header;
 
 /// A run as asked for.
 pub struct Request {
@@ -226,28 +225,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Servers for a scenario, or for the next of its groups.
-    async fn deploy(
-        &self,
-        backend: &dyn Backend,
-        topology: &TopologyPlan,
-        number: usize,
-        again: usize,
-    ) -> Result<Deployed, Halt> {
-        let kind = topologies::find(&topology.kind).map_err(Halt::Broken)?;
-        let name = if again == 0 { format!("s{number}") } else { format!("s{number}-{again}") };
-        let deploying = kind.deploy(backend, &name, topology);
-        let deployed = tokio::select! {
-            deployed = deploying => deployed,
-            () = self.request.stop.told() => return Err(Halt::Interrupted),
-        };
-        match deployed {
-            Ok(deployment) => Ok(Ok(Arc::new(deployment))),
-            Err(BackendError::Unsupported(why)) => Ok(Err(why)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Searches schedules, limiter by limiter, on as many servers as may search together.
     async fn explore(&mut self, backend: &dyn Backend, exploration: &Exploration) -> Result<(), Halt> {
         let kind = topologies::find("single").map_err(Halt::Broken)?;
@@ -320,199 +297,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn scenario(&mut self, backend: &dyn Backend, number: usize, plan: &Plan) -> Result<(), Halt> {
-        let mut topology = plan.cells.first().map_or(&plan.scenario.topology, |c| &c.setup.topology);
-        let mut times = 0;
-        let mut deployed = self.deploy(backend, topology, number, times).await?;
-        let mut server = introduced(&deployed).await?;
-        if let Some(folder) = &self.folder {
-            folder.announce();
-        }
-        // The network path and the image are known once a server runs.
-        backend.describe(&mut self.report.honesty);
-        self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
-        self.recorder.event(Event::Scenario(plan.summary.clone()));
-        self.report.scenarios.push(plan.summary.clone());
-        let mut used = false;
-        for group in stage::groups(&plan.cells, plan.scenario.workload.together) {
-            let setup = &plan.cells[group[0]].setup;
-            // What breaks leaves nothing as it was.
-            if used || *topology != setup.topology {
-                stop(&deployed).await?;
-                times += 1;
-                topology = &setup.topology;
-                deployed = self.deploy(backend, topology, number, times).await?;
-                server = introduced(&deployed).await?;
-            }
-            used = !setup.faults.is_empty();
-            let stage = match &deployed {
-                Ok(deployment) => Ok(Stage::of(Arc::clone(deployment), setup)?),
-                Err(why) => Err(why.clone()),
-            };
-            self.group(backend, number, plan, &group, &stage, &server).await?;
-            if self.request.stop.stopped() {
-                return Err(Halt::Interrupted);
-            }
-        }
-        stop(&deployed).await
-    }
-
-    /// Drives the cells of a group, at the same time if there are several, and judges them.
-    async fn group(
-        &mut self,
-        backend: &dyn Backend,
-        number: usize,
-        plan: &Plan,
-        group: &[usize],
-        stage: &Result<Stage, String>,
-        server: &ServerInfo,
-    ) -> Result<(), Halt> {
-        let mut cells: Vec<(usize, CellPlan, Arc<Recorder>)> = Vec::new();
-        for &index in group {
-            let lane = u32::try_from(cells.len() + 1).unwrap_or(u32::MAX);
-            let recorder =
-                if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
-            let cell = plan.cells[index].clone();
-            let cell = match stage {
-                Ok(stage) => {
-                    let crashing = self.crashing((number, index), plan, &cell, stage, &recorder).await;
-                    crashing.map_err(environment)?.unwrap_or(cell)
-                }
-                Err(_) => cell,
-            };
-            cells.push((index, cell, recorder));
-        }
-        let label = match cells.as_slice() {
-            [(_, one, _)] => one.label(),
-            [(_, first, _), ..] => {
-                let under = first.variation.as_ref().map(|v| format!(" ({v})")).unwrap_or_default();
-                format!("{} together{under}", cells.len())
-            }
-            [] => return Ok(()),
-        };
-        self.progress.cell(plan, &label, group[0] + 1, plan.cells.len());
-        let mut lanes = Vec::new();
-        for (_, cell, recorder) in &cells {
-            let header = header(plan, cell, server, backend.name());
-            let refused = match &self.workers {
-                Some(workers) => nodes::clocks_refused(workers, cell).await.map_err(environment)?,
-                None => None,
-            };
-            let header = CellHeader {
-                replay: plan.replay(cell, backend.name(), &self.request.options),
-                not_run: header.not_run.clone().or_else(|| stage.as_ref().err().cloned()).or(refused),
-                ..header
-            };
-            if header.not_run.is_none() {
-                lanes.push(Arc::clone(recorder));
-            }
-            recorder.event(Event::Cell(Box::new(header.clone())));
-        }
-        let runs = |recorder: &Arc<Recorder>| lanes.iter().any(|lane| Arc::ptr_eq(lane, recorder));
-        let faults = match stage {
-            Ok(stage) if !lanes.is_empty() => {
-                stage.faults(&cells[0].1.setup, plan.scenario.outage, lanes.clone())
-            }
-            _ => None,
-        };
-        let progress = self.progress;
-        let rounds = cells[0].1.setup.workload.rounds.get();
-        let round_done = |done| progress.round(done, rounds);
-        let driven = {
-            let mut drives: Vec<Drive<'_>> = Vec::new();
-            for (index, cell, recorder) in cells.iter().filter(|(_, _, recorder)| runs(recorder)) {
-                let Ok(stage) = stage else { continue };
-                let drive = self.driving((number, *index), plan, cell, stage, recorder, &round_done);
-                drives.push(Drive { faults: faults.clone(), ..drive });
-            }
-            self.driven(drives, faults.as_ref(), &cells[0].1.setup).await
-        };
-        // A panic too leaves the rounds before it behind, and they count.
-        let mut honesties = driven.as_ref().map(|all| all.clone()).unwrap_or_default().into_iter();
-        for (_, _, recorder) in &cells {
-            let honesty = if runs(recorder) { honesties.next() } else { None };
-            self.judge(recorder, honesty.unwrap_or_default());
-        }
-        driven.map(|_| ())
-    }
-
-    /// Drives cells to their end, whatever ends them, and takes back what was broken meanwhile.
-    async fn driven(
-        &self,
-        drives: Vec<Drive<'_>>,
-        faults: Option<&Arc<Faults>>,
-        setup: &Setup,
-    ) -> Result<Vec<report::CellHonesty>, Halt> {
-        if drives.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (abort, aborted) = tokio::sync::watch::channel(false);
-        let playing = faults.map(|faults| {
-            let setup = setup.clone();
-            let faults = Arc::clone(faults);
-            tokio::spawn(faults.play(move |fault| drive::is_beside(&setup, fault), aborted))
-        });
-        let outcome = AssertUnwindSafe(drive::drive_together(drives)).catch_unwind().await;
-        abort.send_replace(true);
-        if let Some(playing) = playing
-            && let Err(error) = playing.await
-        {
-            return Err(Halt::Broken(format!("the lab itself broke: {error}")));
-        }
-        match outcome {
-            Ok(driven) => driven.map_err(environment),
-            Err(panic) => Err(Halt::Broken(panic_text(&*panic))),
-        }
-    }
-
-    /// What driving a cell takes; its place is the scenario's number and its own.
-    fn driving<'a>(
-        &self,
-        (scenario, cell_number): (usize, usize),
-        plan: &'a Plan,
-        cell: &'a CellPlan,
-        stage: &Stage,
-        recorder: &'a Arc<Recorder>,
-        round_done: &'a (dyn Fn(u32) + Sync),
-    ) -> Drive<'a> {
-        Drive {
-            plan,
-            cell,
-            address: stage.address(),
-            route: Arc::clone(&stage.route),
-            seeds: stage.seeds(),
-            faults: None,
-            prefix: format!("rl-lab:{}:{scenario}-{cell_number}", self.report.run),
-            seed: self.request.seed,
-            recorder,
-            hook: None,
-            workers: self.workers.clone(),
-            round_done,
-        }
-    }
-
-    /// The cell with a round for each place where the node of its first call can die, where that is what
-    /// the scenario is about.
-    async fn crashing(
-        &self,
-        place: (usize, usize),
-        plan: &Plan,
-        cell: &CellPlan,
-        stage: &Stage,
-        recorder: &Arc<Recorder>,
-    ) -> anyhow::Result<Option<CellPlan>> {
-        if !cell.setup.workload.crash_at_every_step || cell.refused.is_some() {
-            return Ok(None);
-        }
-        let mut crashing = cell.clone();
-        crashing.crashes = drive::crash_points(self.driving(place, plan, cell, stage, recorder, &|_| {}))?;
-        let rounds = u32::try_from(crashing.crashes.len())?;
-        if let Some(rounds) = std::num::NonZeroU32::new(rounds) {
-            crashing.setup.workload.rounds = rounds;
-        }
-        Ok(Some(crashing))
-    }
-
     /// Judges the cell that was just driven, and writes everything known so far.
     fn judge(&mut self, recorder: &Recorder, honesty: report::CellHonesty) {
         let Some(cell) = recorder.take_cell(honesty) else { return };
@@ -576,71 +360,8 @@ fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Halt> {
     })
 }
 
-/// The servers of a scenario, or why this ground cannot have them.
-type Deployed = Result<Arc<Deployment>, String>;
-
-/// How the servers introduce themselves.
-async fn introduced(deployed: &Deployed) -> Result<ServerInfo, Halt> {
-    let Ok(deployment) = deployed else { return Ok(ServerInfo::default()) };
-    let mut admin = drive::admin(deployment.primary.address()).await.map_err(environment)?;
-    drive::server_info(&mut admin).await.map_err(environment)
-}
-
-async fn stop(deployed: &Deployed) -> Result<(), Halt> {
-    for server in deployed.iter().flat_map(|deployment| &deployment.servers) {
-        server.stop().await?;
-    }
-    Ok(())
-}
-
 fn environment(error: anyhow::Error) -> Halt {
     Halt::Environment(format!("{error:#}"))
-}
-
-/// What the history says about a cell before it is driven.
-pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) -> CellHeader {
-    let too_old = cell.spec.needs_server.and_then(|(needed, why)| {
-        // Valkey's first version is newer than every Redis a limiter here asks for.
-        let found = Version::parse(&server.version)?;
-        (found < needed)
-            .then(|| format!("needs server {}.{}, this is {}: {why}", needed.0, needed.1, server.version))
-    });
-    let refused = cell.refused.as_ref().map(|why| format!("refused: {why}"));
-    let not_run = refused.or(too_old).or_else(|| too_long(plan, cell));
-    CellHeader {
-        scenario: plan.name.clone(),
-        limiter: cell.limiter.to_string(),
-        params: cell.limiter.params.clone(),
-        variation: cell.variation.clone(),
-        policy: cell.policy.as_ref().map(|p| p.policy.to_string()),
-        client: cell.client.name.to_owned(),
-        client_named: cell.client_named,
-        backend: backend.to_owned(),
-        server: server.clone(),
-        topology: Some(cell.setup.topology.kind.clone()).filter(|kind| kind != "single"),
-        limit: cell.setup.limit.limit,
-        nodes: u16::try_from(cell.setup.workload.nodes.get()).unwrap_or(u16::MAX),
-        rounds: cell.setup.workload.rounds.get(),
-        concurrent: plan.concurrent(),
-        time: drive::time_of(plan, cell),
-        not_run,
-        replay: String::new(),
-        contract: cell.contract(),
-        requirement: plan.scenario.require.as_ref().map(|r| r.requirement(cell.setup.limit)),
-        outage: plan.scenario.outage,
-        clocks: cell.setup.clocks.clone(),
-        checks: cell.checks_on.get(backend).unwrap_or(&cell.checks).clone(),
-    }
-}
-
-/// Who reads the server's clock is waited for, but not for ever.
-fn too_long(plan: &Plan, cell: &CellPlan) -> Option<String> {
-    const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);
-    let planned = cell.setup.workload.planned(cell.setup.limit.window);
-    let waited = plan.scenario.time == Time::Skipped && drive::time_of(plan, cell) == Time::Real;
-    (waited && planned.duration() > LONGEST).then(|| {
-        format!("it reads the server's clock, which cannot be moved on, and {planned} are not waited for")
-    })
 }
 
 /// What a panic said.

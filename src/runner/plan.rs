@@ -12,7 +12,7 @@ use crate::model::history::{CrashPoint, PlannedCheck};
 use crate::model::names;
 use crate::model::report::ScenarioSummary;
 use crate::model::scenario::{
-    LimitPlan, LimiterRef, PlannedClock, PlannedFault, Scenario, Setup, Variant, Vary,
+    LimitPlan, LimiterRef, PlannedClock, PlannedFault, Scenario, Setup, TopologyPlan, Variant, Vary,
 };
 use crate::model::units::{Limit, Seed, Window};
 use crate::ports::backend::BackendOptions;
@@ -236,9 +236,11 @@ fn known(named: &Named) -> Result<(), String> {
         let topology = topologies::find(&other.kind).map_err(|e| named.objection(&other.kind, e))?;
         topology.check(other).map_err(|e| named.objection("topology", e))?;
     }
-    let varied = written.vary.iter().flat_map(|v| v.faults.iter().flatten());
-    for fault in written.faults.iter().chain(varied) {
-        faults::check(fault).map_err(|e| named.objection(&fault.fault, e))?;
+    strikes(&written.topology, &written.faults).map_err(|(at, e)| named.objection(&at, e))?;
+    for vary in &written.vary {
+        let topology = vary.topology.as_ref().unwrap_or(&written.topology);
+        let faults = vary.faults.as_ref().unwrap_or(&written.faults);
+        strikes(topology, faults).map_err(|(at, e)| named.objection(&at, e))?;
     }
     let mut seen = BTreeMap::new();
     for variant in &written.variants {
@@ -254,6 +256,20 @@ fn known(named: &Named) -> Result<(), String> {
         }
         if let Some(client) = &variant.client {
             clients::find(client).map_err(|e| named.objection(client, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether faults can be done, and strike servers that are there; if not, a text to look for and why.
+fn strikes(topology: &TopologyPlan, planned: &[PlannedFault]) -> Result<(), (String, String)> {
+    let kind = topologies::find(&topology.kind).map_err(|e| (topology.kind.clone(), e))?;
+    let servers = kind.servers(topology);
+    for fault in planned {
+        faults::check(fault).map_err(|e| (fault.fault.clone(), e))?;
+        if !servers.contains(&fault.on) {
+            let known: Vec<&str> = servers.iter().map(String::as_str).collect();
+            return Err((fault.on.clone(), names::unknown("server", &fault.on, &known)));
         }
     }
     Ok(())

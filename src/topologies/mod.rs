@@ -13,6 +13,13 @@ use crate::ports::topology::Topology;
 pub static ALL: &[&dyn Topology] =
     &[&single::Single, &replica::Replica, &sentinel::Sentinel, &cluster::Cluster];
 
+/// A primary, so many replicas and so many sentinels, as faults name them.
+fn named(replicas: u32, sentinels: usize) -> Vec<String> {
+    let replicas = (1..=replicas).map(|n| format!("replica-{n}"));
+    let sentinels = (1..=sentinels).map(|n| format!("sentinel-{n}"));
+    std::iter::once("primary".to_owned()).chain(replicas).chain(sentinels).collect()
+}
+
 pub fn find(kind: &str) -> Result<&'static dyn Topology, String> {
     let found = ALL.iter().find(|t| t.kind() == kind).copied();
     found.ok_or_else(|| names::unknown("topology", kind, &ALL.iter().map(|t| t.kind()).collect::<Vec<_>>()))

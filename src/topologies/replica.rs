@@ -8,6 +8,8 @@ use crate::ports::BoxFuture;
 use crate::ports::backend::{Backend, BackendError};
 use crate::ports::topology::{Deployment, Entry, Topology};
 
+const REPLICAS: u32 = 1;
+
 pub struct Replica;
 
 impl Topology for Replica {
@@ -32,6 +34,10 @@ impl Topology for Replica {
         check_replicas(plan.replicas)
     }
 
+    fn servers(&self, plan: &TopologyPlan) -> Vec<String> {
+        super::named(plan.replicas.unwrap_or(REPLICAS), 0)
+    }
+
     fn deploy<'a>(
         &'a self,
         backend: &'a dyn Backend,
@@ -39,7 +45,7 @@ impl Topology for Replica {
         plan: &'a TopologyPlan,
     ) -> BoxFuture<'a, Result<Deployment, BackendError>> {
         Box::pin(async move {
-            let wired = wire(backend, name, plan, plan.replicas.unwrap_or(1)).await?;
+            let wired = wire(backend, name, plan, plan.replicas.unwrap_or(REPLICAS)).await?;
             let servers = wired.replicas.iter().chain([&wired.primary]).map(Arc::clone).collect();
             Ok(Deployment {
                 entry: Entry::Direct(wired.primary.address()),

@@ -19,6 +19,7 @@ use crate::wire::resp::Frame;
 /// What the sentinels call the primary.
 pub const MASTER: &str = "main";
 const SENTINELS: usize = 3;
+const REPLICAS: u32 = 2;
 const QUORUM: usize = 2;
 
 /// Below a second, servers that are merely busy are taken for down, again and again.
@@ -57,6 +58,10 @@ impl Topology for Sentinel {
         }
     }
 
+    fn servers(&self, plan: &TopologyPlan) -> Vec<String> {
+        super::named(plan.replicas.unwrap_or(REPLICAS), SENTINELS)
+    }
+
     fn deploy<'a>(
         &'a self,
         backend: &'a dyn Backend,
@@ -68,7 +73,7 @@ impl Topology for Sentinel {
                 let name = format!("{name}-sentinel-{n}");
                 backend.start(ServerSpec { name, program: ServerProgram::Sentinel, ..ServerSpec::default() })
             });
-            let replicas = plan.replicas.unwrap_or(2);
+            let replicas = plan.replicas.unwrap_or(REPLICAS);
             let (wired, sentinels) =
                 tokio::try_join!(wire(backend, name, plan, replicas), try_join_all(sentinels))?;
             let down_after = plan.down_after.map_or(DOWN_AFTER_MS, |span| span.millis());

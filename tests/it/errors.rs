@@ -103,6 +103,32 @@ fn a_bad_file_is_told_with_its_place_and_what_was_expected() {
     }
 }
 
+/// What cannot be broken is told before anything starts.
+#[test]
+fn a_fault_that_cannot_be_is_refused_with_its_place() {
+    const WORKERS: &str = include_str!("../../scenarios/outage-workers.toml");
+    for (from, to, says) in [
+        ("do = \"freeze\"", "do = \"freze\"", "did you mean 'freeze'"),
+        (
+            "do = \"freeze\"",
+            "do = \"freeze\"\non = \"replica-1\"",
+            "unknown server 'replica-1' (known: primary)",
+        ),
+        ("do = \"freeze\"", "do = \"hold-link\"", "hold-link is on a replica"),
+        ("for = \"1s\"", "for = \"1s\"\nby = \"3ms\"", "freeze takes no by"),
+        ("do = \"freeze\"", "do = \"slow\"", "slow needs by"),
+        ("for = \"1s\"", "for = \"1s\"\ntimes = 3", "needs every, longer than for"),
+        ("shape = \"open\"", "shape = \"open\"\nrounds = 2", "a fault belongs to one round"),
+        ("policy = \"fail-open\"", "policy = \"fail-opne\"", "did you mean 'fail-open'"),
+        ("client = \"fail-fast\"", "client = \"fail-fats\"", "did you mean 'fail-fast'"),
+    ] {
+        assert!(WORKERS.contains(from), "{from}");
+        let lab = Lab::with_nothing();
+        lab.file("mine.toml", &WORKERS.replacen(from, to, 1));
+        lab.run(&["run", "mine.toml"]).exits(2).says(&["mine.toml:", says]);
+    }
+}
+
 #[test]
 fn json_is_one_document_also_when_the_input_is_bad() {
     for args in [
