@@ -120,7 +120,16 @@ fn a_fault_that_cannot_be_is_refused_with_its_place() {
         ("for = \"1s\"", "for = \"1s\"\ntimes = 3", "needs every, longer than for"),
         ("shape = \"open\"", "shape = \"open\"\nrounds = 2", "a fault belongs to one round"),
         ("policy = \"fail-open\"", "policy = \"fail-opne\"", "did you mean 'fail-open'"),
-        ("client = \"fail-fast\"", "client = \"fail-fats\"", "did you mean 'fail-fast'"),
+        (
+            "client = \"fail-fast\"",
+            "client = \"pooled\"",
+            "an expectation for a variant that is not listed: fail-fast",
+        ),
+        (
+            "client = \"redis-rs-multiplexed\"",
+            "client = \"redis-rs-multiplexd\"",
+            "did you mean 'redis-rs-multiplexed'",
+        ),
     ] {
         assert!(WORKERS.contains(from), "{from}");
         let lab = Lab::with_nothing();

@@ -359,11 +359,12 @@ impl Scenario {
             }
             let meant = |v: &&Variant| e.is_of(v);
             if !self.variants.iter().any(|v| meant(&v)) {
-                let policy = e.policy.as_ref().map(|p| format!(" + {p}")).unwrap_or_default();
-                let client = e.client.as_ref().map(|c| format!(", {c}")).unwrap_or_default();
-                let text =
-                    format!("an expectation for a variant that is not listed: {label}{policy}{client}");
-                return Err((format!("\"{label}\""), text));
+                let parts =
+                    [e.limiter.as_ref().map(ToString::to_string), e.policy.as_ref().map(ToString::to_string)];
+                let parts: Vec<String> = parts.into_iter().chain([e.client.clone()]).flatten().collect();
+                let text = format!("an expectation for a variant that is not listed: {}", parts.join(", "));
+                let place = parts.last().cloned().unwrap_or_default();
+                return Err((format!("\"{place}\""), text));
             }
             if let Some(name) = e.vary.as_deref().filter(|n| !varied.contains(n)) {
                 return Err((
