@@ -50,7 +50,7 @@ async fn clean(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport {
             continue;
         }
         if !dry_run {
-            let_the_engine_finish(&path).await;
+            let_the_engine_finish(&path, &contents).await;
         }
         let mut sweep = Sweep { run, dry_run, report: GcReport::default() };
         sweep.everything(&contents).await;
@@ -65,13 +65,15 @@ async fn clean(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport {
 }
 
 /// What a lab was making when it was killed can appear a moment later, when gc would have found
-/// nothing and forgotten it. An engine is done with a request well within this time of its entry.
-async fn let_the_engine_finish(journal: &Path) {
-    const SETTLED: Duration = Duration::from_secs(2);
+/// nothing and forgotten it. This is how long a machine is given to be done with what was entered last; an
+/// engine that was busy with many containers was seen to make a network after two seconds.
+async fn let_the_engine_finish(journal: &Path, contents: &Contents) {
+    let of_an_engine = |made: &Made| matches!(made, Made::Network { .. } | Made::Container { .. });
+    let settled = Duration::from_secs(if contents.made.iter().any(of_an_engine) { 5 } else { 2 });
     let written = std::fs::metadata(journal).and_then(|m| m.modified());
     // A time in the future, by a clock that was set, counts as just now.
-    let age = written.map_or(SETTLED, |at| at.elapsed().unwrap_or_default());
-    tokio::time::sleep(SETTLED.saturating_sub(age)).await;
+    let age = written.map_or(settled, |at| at.elapsed().unwrap_or_default());
+    tokio::time::sleep(settled.saturating_sub(age)).await;
 }
 
 /// Removes what the journal's own run made, although its lab lives.
