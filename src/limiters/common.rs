@@ -1,5 +1,6 @@
 //! What several limiters share: contracts of counters, decisions from counts, scripts by SHA-1.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::model::algorithms::{Algorithm, Step};
@@ -7,7 +8,7 @@ use crate::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, 
 use crate::model::op::{Decision, Source};
 use crate::model::units::{Cost, Limit, Window};
 use crate::ports::clock::Clock;
-use crate::ports::limiter::{Param, ParamKind, Settings};
+use crate::ports::limiter::{Build, Param, ParamKind, Settings};
 use crate::ports::store::{Command, Reply, Store, StoreError};
 
 /// The contract of a counter in the store whose window opens with the first hit.
@@ -135,6 +136,28 @@ pub fn clock(settings: &Settings) -> DecidingClock {
 /// A count from 1 that is the limit where it is not given.
 pub const fn count_param(name: &'static str, help: &'static str) -> Param {
     Param { name, default: "", kind: ParamKind::Count, help }
+}
+
+/// Names for the entries of a log that no other process makes.
+#[derive(Debug)]
+pub struct Names {
+    prefix: String,
+    made: AtomicU64,
+}
+
+impl Names {
+    /// A process that takes another's place counts from 0 again: its names differ by the version.
+    pub fn of(build: &Build) -> Self {
+        let prefix = match build.version {
+            0 => build.node.to_string(),
+            version => format!("{}v{version}", build.node),
+        };
+        Self { prefix, made: AtomicU64::new(0) }
+    }
+
+    pub fn next(&self) -> String {
+        format!("{}-{}", self.prefix, self.made.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// The first reply of a batch, as an integer.

@@ -15,6 +15,7 @@ pub mod incr_then_expire;
 pub mod laravel;
 pub mod laravel_throttle_redis;
 pub mod leaky_bucket_lua;
+pub mod local_sync;
 pub mod login_guard;
 pub mod multi_incr_expire_nx;
 pub mod multi_limit;
@@ -25,6 +26,7 @@ pub mod sliding_counter_lua;
 pub mod sliding_log_lua;
 pub mod sliding_log_pipeline;
 pub mod sliding_log_time_argv;
+pub mod static_split;
 pub mod token_bucket_lua;
 pub mod token_bucket_read_write;
 pub mod token_reservation;
@@ -56,6 +58,8 @@ pub static ALL: &[&Spec] = &[
     &laravel::ATTEMPT,
     &atomic_throttle::SPEC,
     &in_memory::SPEC,
+    &static_split::SPEC,
+    &local_sync::SPEC,
     &token_reservation::SPEC,
     &multi_limit::SPEC,
     &cost_based::SPEC,

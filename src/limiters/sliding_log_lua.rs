@@ -5,14 +5,13 @@
 //! others still count. With `clock=server` the script reads TIME. Members carry a name no other
 //! call has, so calls in the same microsecond count one by one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use super::common;
 use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials};
 use crate::model::op::Decision;
-use crate::model::units::{Cost, NodeId};
+use crate::model::units::Cost;
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::{Limiter, Settings, Spec};
@@ -30,11 +29,10 @@ pub static SPEC: Spec = Spec {
     contract,
     build: |build| {
         Arc::new(SlidingLog {
+            names: common::Names::of(&build),
             settings: build.settings,
             store: build.store,
             clock: build.clock,
-            node: build.node,
-            calls: AtomicU64::new(0),
         })
     },
 };
@@ -57,15 +55,10 @@ struct SlidingLog {
     settings: Settings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    node: NodeId,
-    calls: AtomicU64,
+    names: common::Names,
 }
 
 impl SlidingLog {
-    fn name(&self) -> String {
-        format!("{}-{}", self.node, self.calls.fetch_add(1, Ordering::Relaxed))
-    }
-
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
         let s = &self.settings;
         let now = match common::clock(s) {
@@ -77,7 +70,7 @@ impl SlidingLog {
             s.limit.to_string(),
             window_us.to_string(),
             cost.get().to_string(),
-            self.name(),
+            self.names.next(),
             now,
             common::kept_ms(s, 1).to_string(),
         ];

@@ -5,13 +5,12 @@
 //! in the log as well: a client that keeps trying never gets in again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::common;
 use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials};
 use crate::model::op::Decision;
-use crate::model::units::{Cost, NodeId};
+use crate::model::units::Cost;
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::{Limiter, Settings, Spec};
@@ -29,11 +28,10 @@ pub static SPEC: Spec = Spec {
     contract,
     build: |build| {
         Arc::new(LogPipeline {
+            names: common::Names::of(&build),
             settings: build.settings,
             store: build.store,
             clock: build.clock,
-            node: build.node,
-            calls: AtomicU64::new(0),
         })
     },
 };
@@ -54,8 +52,7 @@ struct LogPipeline {
     settings: Settings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    node: NodeId,
-    calls: AtomicU64,
+    names: common::Names,
 }
 
 impl LogPipeline {
@@ -65,8 +62,7 @@ impl LogPipeline {
         let mut add = Command::new("ZADD").arg(key);
         // A call that can never pass fills the log; more entries than that would say no more.
         for _ in 0..u64::from(cost.get()).min(self.settings.limit.get() + 1) {
-            let name = format!("{}-{}", self.node, self.calls.fetch_add(1, Ordering::Relaxed));
-            add = add.arg(now).arg(name);
+            add = add.arg(now).arg(self.names.next());
         }
         let commands = vec![
             Command::new("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(now - window_us),

@@ -26,6 +26,9 @@ pub struct Hello {
     pub window_ms: Window,
     /// Which app server it is, from 0.
     pub node: NodeId,
+    /// How many app servers there are, where it is one of several.
+    #[serde(default = "alone", skip_serializing_if = "is_alone")]
+    pub nodes: u32,
     /// How far its clock is to be ahead of its machine's.
     #[serde(default)]
     pub clock_offset_ms: i64,
@@ -34,6 +37,15 @@ pub struct Hello {
     /// Connect on the first call instead of before `ready`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold_pool: bool,
+}
+
+fn alone() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_alone(n: &u32) -> bool {
+    *n == 1
 }
 
 /// The first line from it.

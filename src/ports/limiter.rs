@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::BoxFuture;
 use super::clock::Clock;
@@ -33,6 +34,37 @@ pub struct Build {
     pub clock: Arc<dyn Clock>,
     /// The app server it runs on: names made here differ from those made elsewhere.
     pub node: NodeId,
+    /// Which version of the limiter on this app server it is, from 0: names made by one differ from those made by
+    /// another that takes its place.
+    pub version: u64,
+    /// How many app servers there are.
+    pub fleet: Arc<Fleet>,
+}
+
+/// How many app servers there are, as whoever starts and stops them would tell each.
+#[derive(Debug)]
+pub struct Fleet {
+    at_first: u32,
+    now: AtomicU32,
+}
+
+impl Fleet {
+    pub fn of(nodes: u32) -> Arc<Self> {
+        Arc::new(Self { at_first: nodes.max(1), now: AtomicU32::new(nodes.max(1)) })
+    }
+
+    /// As a configuration file has it that was written when the round began.
+    pub fn at_first(&self) -> u32 {
+        self.at_first
+    }
+
+    pub fn now(&self) -> u32 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    pub fn set(&self, nodes: u32) {
+        self.now.store(nodes.max(1), Ordering::Relaxed);
+    }
 }
 
 /// The limit and the limiter's own parameters, checked against its [`Spec`].

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::BoxFuture;
-use super::limiter::Limiter;
+use super::limiter::{Fleet, Limiter};
 use crate::model::op::{Completion, Trace};
 use crate::model::scenario::{PlannedAct, PlannedFault, Shape, WorkloadPlan};
 use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId, Seed, Window};
@@ -16,6 +16,8 @@ pub struct Offer<'a> {
     pub limit: Limit,
     pub window: Window,
     pub nodes: Vec<Arc<dyn Limiter>>,
+    /// How many of the nodes take part.
+    pub fleet: Arc<Fleet>,
     pub prefix: Arc<str>,
     pub seed: Seed,
     pub record: Arc<dyn Record>,
@@ -65,6 +67,8 @@ pub trait Record: Send + Sync {
     fn invoke(&self, node: NodeId, key: &str, cost: Cost) -> OpId;
     /// Just after it answered.
     fn complete(&self, op: OpId, completion: &Completion, trace: Trace);
+    /// The app servers are others from now on.
+    fn changed(&self, what: String);
     /// A request on a route without a limiter was answered.
     fn aside(&self, arrived: Nanos, answered: Nanos);
     /// Whether the run is to stop: offer nothing more, and return.

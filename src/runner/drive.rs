@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::acts::Acts;
+use super::deploy::Deployed;
 use super::faults::Faults;
 use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
@@ -25,7 +26,7 @@ use crate::model::report::{CellHonesty, ServerInfo};
 use crate::model::scenario::{NodesAs, PlannedCall, PlannedFault, Setup, Time, WorkloadPlan};
 use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed};
 use crate::ports::clock::Clock;
-use crate::ports::limiter::{Build, Limiter};
+use crate::ports::limiter::{Build, Fleet, Limiter, Settings, Spec};
 use crate::ports::policy::Wrap;
 use crate::ports::route::Route;
 use crate::ports::store::{Call, SharedHook, StepAction, Store, as_call};
@@ -115,7 +116,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let point = drive.cell.crashes.get(index as usize - 1);
         let processes = match workload.nodes_as {
             NodesAs::Processes => {
-                Some(Processes::start(drive, &probe, workload.nodes.get(), point.is_some()).await?)
+                Some(Processes::start(drive, &probe, workload.most_nodes(), point.is_some()).await?)
             }
             NodesAs::Tasks => None,
         };
@@ -130,7 +131,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             stores = connect(drive, &probe, Some(dies(point))).await?;
         }
         let begins = Arc::new(OnceLock::new());
-        let nodes = processes.as_ref().map_or_else(|| build(drive, &stores, &begins), Processes::limiters);
+        let fleet = Fleet::of(workload.nodes.get());
+        let nodes =
+            processes.as_ref().map_or_else(|| build(drive, &stores, &begins, &fleet), Processes::limiters);
         preset(drive, &nodes, &key).await?;
         let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
             .then(|| Arc::new(Aging::new(probe.clone(), &prefix, moments)));
@@ -154,6 +157,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             limit: drive.cell.settings.limit,
             window: drive.cell.settings.window,
             nodes,
+            fleet,
             prefix: Arc::from(prefix.as_str()),
             seed: Seed(drive.seed.0.wrapping_add(u64::from(index))),
             record: Arc::clone(drive.recorder) as Arc<dyn Record>,
@@ -330,7 +334,7 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
         };
         let nodes = match &processes {
             Some(processes) => processes.limiters(),
-            None => build(drive, &stores, &Arc::default()),
+            None => build(drive, &stores, &Arc::default(), &Fleet::of(1)),
         };
         let prefix = format!("{}-{round}:", drive.prefix);
         let key = format!("{prefix}{}", drive.cell.setup.workload.identity(0));
@@ -360,7 +364,7 @@ async fn connect(
         return Ok(Vec::new());
     }
     let observe = &drive.cell.setup.observe;
-    let (connections, nodes) = (workload.connections.get(), workload.nodes.get());
+    let (connections, nodes) = (workload.connections.get(), workload.most_nodes());
     let mut stores = Vec::new();
     for node in 0..nodes {
         let access = Access {
@@ -408,6 +412,7 @@ fn build(
     drive: &Drive<'_>,
     stores: &[Arc<dyn Store>],
     begins: &Arc<OnceLock<Nanos>>,
+    fleet: &Arc<Fleet>,
 ) -> Vec<Arc<dyn Limiter>> {
     let one = |(node, store): (u16, &Arc<dyn Store>)| {
         let wrong = drive.cell.setup.clocks.iter().find(|c| c.node == node).copied();
@@ -415,10 +420,16 @@ fn build(
             recorder: Arc::clone(drive.recorder),
             wrong: wrong.map(|clock| (Arc::clone(begins), clock)),
         });
-        let settings = drive.cell.settings.clone();
-        let limit = settings.limit;
-        let (store, node) = (Arc::clone(store), NodeId(node));
-        let inner = (drive.cell.spec.build)(Build { settings, store, clock: Arc::clone(&clock), node });
+        let limit = drive.cell.settings.limit;
+        let make = |spec: &Spec, settings: Settings, version: u64| {
+            let (store, clock, fleet) = (Arc::clone(store), Arc::clone(&clock), Arc::clone(fleet));
+            (spec.build)(Build { settings, store, clock, node: NodeId(node), version, fleet })
+        };
+        let mut inner = make(drive.cell.spec, drive.cell.settings.clone(), 0);
+        for (number, version) in (1..).zip(&drive.cell.deploys).filter(|(_, v)| v.planned.is_for(node)) {
+            let limiter = make(version.spec, version.settings.clone(), number);
+            inner = Deployed::over(inner, limiter, version, NodeId(node), begins, drive.recorder);
+        }
         match &drive.cell.policy {
             Some(p) => (p.spec.wrap)(Wrap { inner, settings: p.settings.clone(), limit, clock }),
             None => inner,

@@ -82,7 +82,8 @@ fn told(cell: &Cell) -> Vec<String> {
             let told = a.told.as_ref()?;
             Some((a.invoke, format!("{} at {}: {told}", a.act.name(), at(a.invoke))))
         });
-        let mut all: Vec<(Nanos, String)> = faults.chain(acts).collect();
+        let changes = round.changes.iter().map(|(t, what)| (*t, format!("{what} from {} on", at(*t))));
+        let mut all: Vec<(Nanos, String)> = faults.chain(acts).chain(changes).collect();
         all.sort();
         lines.extend(all.into_iter().map(|(_, line)| line));
     }

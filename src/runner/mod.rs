@@ -2,6 +2,7 @@
 
 mod acts;
 pub mod analyze;
+mod deploy;
 pub mod drive;
 pub mod execute;
 pub mod exit;

@@ -1,7 +1,6 @@
 //! From a scenario and the user's changes to the cells that will run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 
 use crate::checkers;
 use crate::clients;
@@ -12,9 +11,10 @@ use crate::model::history::{CrashPoint, PlannedCheck};
 use crate::model::names;
 use crate::model::report::ScenarioSummary;
 use crate::model::scenario::{
-    LimitPlan, LimiterRef, PlannedClock, PlannedFault, Scenario, Setup, TopologyPlan, Variant, Vary,
+    LimitPlan, LimiterRef, PlannedClock, PlannedDeploy, PlannedFault, Scenario, Setup, TopologyPlan, Variant,
+    Vary,
 };
-use crate::model::units::{Limit, Seed, Window};
+use crate::model::units::Seed;
 use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
 use crate::ports::policy::{PolicySettings, PolicySpec};
@@ -24,27 +24,9 @@ use crate::workloads;
 use super::matrix;
 use super::scenarios::Named;
 
-/// What the user changed. `None` leaves the scenario's own value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overrides {
-    pub limiters: Vec<LimiterRef>,
-    /// What is put around them, and how they talk to the store, instead of what the scenario has.
-    pub policy: Option<LimiterRef>,
-    pub client: Option<String>,
-    /// Variations to run instead of all.
-    pub variations: Vec<String>,
-    pub limit: Option<Limit>,
-    pub window: Option<Window>,
-    pub requests: Option<NonZeroU32>,
-    pub connections: Option<NonZeroU32>,
-    pub in_flight: Option<NonZeroU32>,
-    pub nodes: Option<NonZeroU32>,
-    pub rounds: Option<NonZeroU32>,
-    pub preset: Option<u64>,
-    pub cold_pool: bool,
-    /// Judge every verdict by itself, whatever the scenario expects.
-    pub strict: bool,
-}
+mod overrides;
+
+pub use overrides::Overrides;
 
 /// One scenario, ready to run.
 #[derive(Debug)]
@@ -75,8 +57,28 @@ pub struct CellPlan {
     pub setup: Setup,
     /// Why the limiter does not take these settings, where a variation may be refused.
     pub refused: Option<String>,
+    /// The versions that are rolled out meanwhile.
+    pub deploys: Vec<Version>,
     /// Where the node of the first call dies, one place for each round; found out on the server.
     pub crashes: Vec<CrashPoint>,
+}
+
+/// A version of the limiter that is rolled out.
+#[derive(Debug, Clone)]
+pub struct Version {
+    pub planned: PlannedDeploy,
+    pub spec: &'static Spec,
+    pub settings: Settings,
+}
+
+impl Version {
+    fn of(planned: &PlannedDeploy, old: &LimiterRef, plan: LimitPlan) -> Result<Self, String> {
+        let limiter = limiters::resolve(planned.limiter.as_ref().unwrap_or(old))?;
+        let spec = limiters::find(&limiter.name)?;
+        let limit = planned.limit.unwrap_or(plan.limit);
+        let settings = Settings::new(spec, limit, plan.window, &limiter.params)?;
+        Ok(Self { planned: planned.clone(), spec, settings })
+    }
 }
 
 /// What is put around a limiter.
@@ -110,7 +112,11 @@ impl CellPlan {
 
     /// The limiter's contract, with what the policy makes of it.
     pub fn contract(&self) -> Contract {
-        let contract = (self.spec.contract)(&self.settings);
+        // Where the limit is changed meanwhile, the largest is what may be admitted.
+        let limits = self.deploys.iter().map(|v| v.settings.limit);
+        let mut settings = self.settings.clone();
+        settings.limit = limits.fold(settings.limit, std::cmp::Ord::max);
+        let contract = (self.spec.contract)(&settings);
         match &self.policy {
             Some(p) => Contract { on_outage: (p.spec.on_outage)(&p.settings), ..contract },
             None => contract,
@@ -386,6 +392,8 @@ fn cell(
     };
     let backends: BTreeSet<&String> =
         scenario.expectations.iter().filter_map(|e| e.backend.as_ref()).collect();
+    let rolled_out = setup.workload.deploys.iter().filter(|_| refused.is_none());
+    let deploys: Result<_, _> = rolled_out.map(|d| Version::of(d, limiter, setup.limit)).collect();
     Ok(CellPlan {
         limiter: limiter.clone(),
         spec,
@@ -398,72 +406,9 @@ fn cell(
         variation: name.map(str::to_owned),
         setup: setup.clone(),
         refused,
+        deploys: deploys?,
         crashes: Vec::new(),
     })
-}
-
-impl Overrides {
-    /// Whether anything but the choice of limiters and how verdicts are weighed is changed.
-    pub fn changes_the_experiment(&self) -> bool {
-        let chosen = Self {
-            limiters: self.limiters.clone(),
-            policy: self.policy.clone(),
-            client: self.client.clone(),
-            strict: self.strict,
-            ..Self::default()
-        };
-        *self != chosen
-    }
-
-    fn apply(&self, scenario: &mut Scenario) {
-        let setup = self.on(Setup::of(scenario));
-        (scenario.limit, scenario.workload) = (setup.limit, setup.workload);
-    }
-
-    /// What a cell is driven with, with these changes: they come after a variation's own.
-    fn on(&self, mut setup: Setup) -> Setup {
-        fn set<T: Copy>(place: &mut T, value: Option<T>) {
-            if let Some(value) = value {
-                *place = value;
-            }
-        }
-        set(&mut setup.limit.limit, self.limit);
-        set(&mut setup.limit.window, self.window);
-        let w = &mut setup.workload;
-        w.requests = self.requests.or(w.requests);
-        set(&mut w.connections, self.connections);
-        set(&mut w.in_flight, self.in_flight);
-        set(&mut w.nodes, self.nodes);
-        set(&mut w.rounds, self.rounds);
-        set(&mut w.preset, self.preset);
-        w.cold_pool |= self.cold_pool;
-        setup
-    }
-
-    /// The flags that make these changes again, `--limiters` left out.
-    fn to_args(&self) -> Vec<String> {
-        let pairs: [(&str, Option<String>); 8] = [
-            ("--limit", self.limit.map(|v| v.to_string())),
-            ("--window", self.window.map(|v| v.to_string())),
-            ("--requests", self.requests.map(|v| v.to_string())),
-            ("--connections", self.connections.map(|v| v.to_string())),
-            ("--in-flight", self.in_flight.map(|v| v.to_string())),
-            ("--nodes", self.nodes.map(|v| v.to_string())),
-            ("--rounds", self.rounds.map(|v| v.to_string())),
-            ("--preset", self.preset.map(|v| v.to_string())),
-        ];
-        let mut args: Vec<String> = pairs
-            .into_iter()
-            .filter_map(|(flag, value)| value.map(|v| [flag.to_owned(), v]))
-            .flatten()
-            .collect();
-        for (flag, given) in [("--cold-pool", self.cold_pool), ("--strict", self.strict)] {
-            if given {
-                args.push(flag.to_owned());
-            }
-        }
-        args
-    }
 }
 
 impl Plan {
@@ -505,7 +450,10 @@ pub fn shell_words(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
+    use crate::model::units::Limit;
     use crate::model::verdict::Verdict;
     use crate::runner::scenarios;
 

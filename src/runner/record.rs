@@ -348,6 +348,10 @@ impl Record for Recorder {
         push_completion(&mut state.text, op, at, completion, clock_us);
     }
 
+    fn changed(&self, what: String) {
+        self.event(Event::Change { what, at: self.now() });
+    }
+
     fn aside(&self, invoke: Nanos, complete: Nanos) {
         self.event(Event::Aside { invoke, complete });
     }

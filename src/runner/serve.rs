@@ -26,7 +26,7 @@ use crate::model::protocol::{
 use crate::model::scenario::LimiterRef;
 use crate::ports::BoxFuture;
 use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::limiter::{Build, Limiter, Settings};
+use crate::ports::limiter::{Build, Fleet, Limiter, Settings};
 use crate::ports::policy::{PolicySettings, Wrap};
 use crate::ports::route::Configured;
 use crate::ports::store::{Call, Store, StoreError, as_call, note_clock};
@@ -171,6 +171,9 @@ impl Node {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             node: hello.node,
+            // Whoever is started in its place makes other names.
+            version: u64::try_from(clock.wall_us()).unwrap_or(0),
+            fleet: Fleet::of(hello.nodes),
         };
         let mut limiter = (spec.build)(build);
         if let Some((spec, settings)) = policy {

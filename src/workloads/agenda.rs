@@ -12,7 +12,8 @@ use super::calls::call;
 use crate::model::op::Completion;
 use crate::model::scenario::{PlannedAct, PlannedFault};
 use crate::model::units::{Cost, Nanos, NodeId, Window};
-use crate::ports::workload::Offer;
+use crate::ports::limiter::Fleet;
+use crate::ports::workload::{Offer, Record};
 
 /// A call that is to be made. `T` is what the workload needs to know about it afterwards.
 #[derive(Debug, Clone)]
@@ -34,6 +35,7 @@ enum Entry<'a, T> {
     Call(Due<T>),
     Act(&'a PlannedAct),
     Fault(&'a PlannedFault),
+    Scale(u32),
 }
 
 impl<'a, T> Agenda<'a, T> {
@@ -55,6 +57,11 @@ impl<'a, T> Agenda<'a, T> {
 
     pub fn add(&mut self, at: Nanos, due: Due<T>) {
         self.enter(at, Entry::Call(due));
+    }
+
+    /// From then on there are so many app servers.
+    pub fn scale(&mut self, at: Nanos, nodes: u32) {
+        self.enter(at, Entry::Scale(nodes));
     }
 
     fn enter(&mut self, at: Nanos, entry: Entry<'a, T>) {
@@ -98,6 +105,10 @@ pub async fn follow<'a, T>(
                 offer.actor.strike(fault).await;
                 continue;
             }
+            Entry::Scale(nodes) => {
+                scaled(&offer.fleet, &*offer.record, nodes);
+                continue;
+            }
         };
         let limiter = &offer.nodes[usize::from(due.node.0)];
         let completion = call(&*offer.record, &**limiter, (due.node, 0), &due.key, due.cost).await;
@@ -108,6 +119,12 @@ pub async fn follow<'a, T>(
 /// `n`-th of planned times that lie `every` apart.
 pub fn nth(begin: Nanos, every: Window, n: u64) -> Nanos {
     Nanos(begin.0.saturating_add(every.nanos().saturating_mul(i64::try_from(n).unwrap_or(i64::MAX))))
+}
+
+/// Tells everybody that there are so many app servers now.
+pub fn scaled(fleet: &Fleet, record: &dyn Record, nodes: u32) {
+    fleet.set(nodes);
+    record.changed(format!("{nodes} nodes"));
 }
 
 /// The node whose turn it is.

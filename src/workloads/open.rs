@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::agenda;
 use crate::model::op::Completion;
-use crate::model::scenario::{Shape, WorkloadPlan};
+use crate::model::scenario::{Deal, Shape, WorkloadPlan};
 use crate::model::units::{Cost, NodeId};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
@@ -73,14 +73,20 @@ async fn drive(offer: Offer<'_>) {
     let begin = agenda::begin(&offer).await;
     let mut open = JoinSet::new();
     let planned = offer.plan.requests();
+    let mut deal = Deal::new(offer.plan);
     for n in 0..planned * MOST_TIMES {
         if n >= planned && !offer.actor.unsettled() {
             break;
         }
-        if !offer.time.until(agenda::nth(begin, every, n)).await {
+        let at = agenda::nth(begin, every, n);
+        if !offer.time.until(at).await {
             break;
         }
-        let node = &nodes[usize::try_from(n).unwrap_or(0) % nodes.len()];
+        let (node, new) = deal.next(at.0 - begin.0);
+        if let Some(nodes) = new {
+            agenda::scaled(&offer.fleet, &*offer.record, nodes);
+        }
+        let node = &nodes[usize::from(node.0)];
         let key = Arc::clone(&keys[usize::try_from(n).unwrap_or(0) % keys.len()]);
         open.spawn(node.clone().request(u32::try_from(n).unwrap_or(0), key));
         if offer.plan.aside_every.is_some_and(|k| n % u64::from(k.get()) == 0) {

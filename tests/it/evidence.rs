@@ -12,7 +12,7 @@ use rl_lab::model::units::{Cost, Limit, NodeId, Window};
 use rl_lab::model::verdict::Verdict;
 use rl_lab::ports::BoxFuture;
 use rl_lab::ports::clock::Clock;
-use rl_lab::ports::limiter::{Build, Settings};
+use rl_lab::ports::limiter::{Build, Fleet, Settings};
 
 use crate::ground::{Ground, Variant};
 use crate::support::{Lab, cell, check, usable};
@@ -122,6 +122,8 @@ async fn a_late_call_finds_the_state_it_is_late_for() {
             store: ground.store(None),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             node: NodeId(0),
+            version: 0,
+            fleet: Fleet::of(1),
         });
         let mut burst = 0;
         for _ in 0..20 {

@@ -10,7 +10,7 @@ use rl_lab::model::contract::{Contract, Denials};
 use rl_lab::model::units::{Limit, NodeId, Window};
 use rl_lab::ports::backend::{Backend, BackendOptions, ServerSpec};
 use rl_lab::ports::clock::{self, Clock};
-use rl_lab::ports::limiter::{Build, Limiter, ParamKind, Settings, Spec};
+use rl_lab::ports::limiter::{Build, Fleet, Limiter, ParamKind, Settings, Spec};
 use rl_lab::ports::route::Configured;
 use rl_lab::ports::store::{SharedHook, Store};
 use rl_lab::runner::drive;
@@ -150,7 +150,14 @@ impl Variant {
     }
 
     pub fn build(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Limiter> {
-        (self.spec.build)(Build { settings: self.settings.clone(), store, clock, node: NodeId(0) })
+        (self.spec.build)(Build {
+            settings: self.settings.clone(),
+            store,
+            clock,
+            node: NodeId(0),
+            version: 0,
+            fleet: Fleet::of(1),
+        })
     }
 
     /// Whether it is known for keys that stay, after a first call of this cost.

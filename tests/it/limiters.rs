@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rl_lab::clients::at_step::AtStep;
 use rl_lab::model::contract::{Denials, Scope};
 use rl_lab::model::op::{Decision, Outcome};
-use rl_lab::model::units::{Cost, Limit};
+use rl_lab::model::units::{Cost, Limit, NodeId};
 use rl_lab::ports::backend::ServerSpec;
 use rl_lab::ports::clock;
-use rl_lab::ports::limiter::{Limiter, Settings};
+use rl_lab::ports::limiter::{Build, Fleet, Limiter, Settings};
 use rl_lab::ports::store::{Call, StepAction, StoreError, as_call};
 
 use crate::ground::{Ground, LIMIT, Variant};
@@ -248,5 +248,35 @@ async fn a_pool_is_warm_when_the_server_answers_and_not_when_the_kernel_connects
     let refusal = ground.store(None).warm_up().await;
     assert!(matches!(refusal, Err(StoreError::NoAnswer(_))), "{refusal:?}");
     frozen.resume().await.unwrap();
+    ground.end().await;
+}
+
+/// A process that is started in another's place counts its calls from 0 again. Were its names those of the first, each
+/// would write over an entry that is still in the log, and as much more would be admitted.
+#[tokio::test]
+async fn a_version_that_takes_anothers_place_writes_over_none_of_its_entries() {
+    let Some(ground) = Ground::start("versions").await else { return };
+    let logs = [
+        ("sliding-log-lua", &[][..]),
+        ("sliding-log-lua", &[("clock", "server")]),
+        ("sliding-log-pipeline", &[]),
+    ];
+    for (n, (name, params)) in logs.into_iter().enumerate() {
+        let variant = Variant::of(name, LIMIT, params);
+        let key = format!("versions:{n}:user");
+        let mut passed = 0;
+        for version in 0..3 {
+            let limiter = (variant.spec.build)(Build {
+                settings: variant.settings.clone(),
+                store: ground.store(None),
+                clock: clock::system(),
+                node: NodeId(0),
+                version,
+                fleet: Fleet::of(1),
+            });
+            passed += admitted(&limiter, &key, LIMIT - 1).await;
+        }
+        assert_eq!(passed, LIMIT, "{}", variant.label);
+    }
     ground.end().await;
 }

@@ -7,13 +7,20 @@ use rl_lab::limiters::login_guard::{LoginGuard, Stage};
 use rl_lab::model::op::{Decision, Source};
 use rl_lab::model::units::{Cost, Limit, NodeId};
 use rl_lab::ports::clock;
-use rl_lab::ports::limiter::{Build, Settings};
+use rl_lab::ports::limiter::{Build, Fleet, Settings};
 
 use crate::ground::{Ground, Variant};
 
 fn guard(ground: &Ground, params: &[(&str, &str)]) -> LoginGuard {
     let settings = Variant::of("login-guard", 4, params).settings;
-    LoginGuard::new(Build { settings, store: ground.store(None), clock: clock::system(), node: NodeId(0) })
+    LoginGuard::new(Build {
+        settings,
+        store: ground.store(None),
+        clock: clock::system(),
+        node: NodeId(0),
+        version: 0,
+        fleet: Fleet::of(1),
+    })
 }
 
 async fn attempts(guard: &LoginGuard, account: &str, n: usize) -> Vec<(bool, Stage)> {

@@ -146,6 +146,11 @@ pub enum Event {
         /// Acknowledged, and what was struck answered again.
         at: Nanos,
     },
+    /// The app servers are others from now on: more of them, or another version.
+    Change {
+        what: String,
+        at: Nanos,
+    },
     /// Commands that a node of a cluster processed in the round, the lab's own among them.
     Load {
         node: String,
@@ -403,6 +408,8 @@ pub struct Round {
     pub touches: Vec<Touch>,
     pub acts: Vec<Acted>,
     pub faults: Vec<Faulted>,
+    /// What was changed of the app servers, and when.
+    pub changes: Vec<(Nanos, String)>,
     /// Commands that each node of a cluster processed.
     pub loads: Vec<u64>,
     /// When the thread that makes the calls stood still.

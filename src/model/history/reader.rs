@@ -213,6 +213,10 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.acts.push(Acted { act, invoke, complete, told });
             return Ok(());
         }
+        Event::Change { what, at } => {
+            round.changes.push((at, what));
+            return Ok(());
+        }
         Event::Fault { id, fault, on, asked, at, told } => {
             if at < asked || id as usize != round.faults.len() + 1 {
                 return Err("faults are not numbered in the order of their injection");

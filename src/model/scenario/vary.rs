@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault,
-    Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
+    LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedDeploy,
+    PlannedFault, PlannedScale, Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
 };
 use crate::model::units::{Cost, Limit, Micros, Window};
 
@@ -38,6 +38,15 @@ pub struct Vary {
     pub in_flight: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NonZeroU32>,
+    /// Instead of the shares of the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Vec<u32>>,
+    /// Instead of what comes and goes in the scenario.
+    #[serde(default, rename = "scale", skip_serializing_if = "Option::is_none")]
+    pub scales: Option<Vec<PlannedScale>>,
+    /// Instead of what the scenario rolls out.
+    #[serde(default, rename = "deploy", skip_serializing_if = "Option::is_none")]
+    pub deploys: Option<Vec<PlannedDeploy>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes_as: Option<NodesAs>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,6 +131,9 @@ impl Setup {
         w.connections = vary.connections.unwrap_or(w.connections);
         w.in_flight = vary.in_flight.unwrap_or(w.in_flight);
         w.nodes = vary.nodes.unwrap_or(w.nodes);
+        w.shares = vary.shares.clone().unwrap_or_else(|| w.shares.clone());
+        w.scales = vary.scales.clone().unwrap_or_else(|| w.scales.clone());
+        w.deploys = vary.deploys.clone().unwrap_or_else(|| w.deploys.clone());
         w.nodes_as = vary.nodes_as.unwrap_or(w.nodes_as);
         w.keys = vary.keys.unwrap_or(w.keys);
         w.key = vary.key.clone().unwrap_or_else(|| w.key.clone());
@@ -148,7 +160,7 @@ impl Setup {
     pub fn fits(&self, time: Time) -> Result<(), String> {
         self.workload.time_fits(time)?;
         self.faults.iter().try_for_each(PlannedFault::validate)?;
-        self.clocks.iter().try_for_each(|c| c.validate(self.workload.nodes.get()))?;
+        self.clocks.iter().try_for_each(|c| c.validate(self.workload.most_nodes()))?;
         self.processes_fit()?;
         if self.faults.is_empty() {
             return Ok(());
@@ -172,6 +184,8 @@ impl Setup {
             if given { Err(format!("{what} belongs to nodes_as = \"tasks\"")) } else { Ok(()) }
         };
         clear(self.observe.keys, "[observe] keys")?;
+        clear(!self.workload.scales.is_empty(), "scale")?;
+        clear(!self.workload.deploys.is_empty(), "deploy")?;
         clear(!self.observe.round_trip.is_zero(), "round_trip")?;
         let moved = |c: &PlannedClock| c.drift_ppm != 0 || c.jump_at.is_some();
         clear(self.clocks.iter().any(moved), "a clock that drifts or is set")?;

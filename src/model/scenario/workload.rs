@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PlannedAct, Time};
+use super::{PlannedAct, PlannedDeploy, PlannedScale, Time};
 use crate::model::units::{Cost, Limit, Span, Window};
 
 /// How calls are offered. Which fields a shape uses is said in its own file under `workloads/`.
@@ -23,6 +23,15 @@ pub struct WorkloadPlan {
     /// App servers: each has its own clock, connections and local state.
     #[serde(default = "one")]
     pub nodes: NonZeroU32,
+    /// How much of the traffic each of them gets, in proportion; all the same where absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<u32>,
+    /// App servers come and go.
+    #[serde(default, rename = "scale", skip_serializing_if = "Vec::is_empty")]
+    pub scales: Vec<PlannedScale>,
+    /// New versions of the limiter are rolled out.
+    #[serde(default, rename = "deploy", skip_serializing_if = "Vec::is_empty")]
+    pub deploys: Vec<PlannedDeploy>,
     /// What an app server is.
     #[serde(default, skip_serializing_if = "is_tasks")]
     pub nodes_as: NodesAs,
@@ -213,16 +222,18 @@ impl WorkloadPlan {
         check("requests", self.requests(), Self::MOST_REQUESTS)?;
         check("connections", self.connections.get().into(), Self::MOST_CONNECTIONS.into())?;
         check("in_flight", self.in_flight.get().into(), Self::MOST_IN_FLIGHT.into())?;
-        check("nodes", self.nodes.get().into(), Self::MOST_CONNECTIONS.into())?;
+        let nodes = self.most_nodes();
+        check("nodes", nodes.into(), Self::MOST_CONNECTIONS.into())?;
+        self.fleet_fits()?;
         if self.nodes_as == NodesAs::Processes {
-            check("nodes as processes", self.nodes.get().into(), Self::MOST_PROCESSES.into())?;
+            check("nodes as processes", nodes.into(), Self::MOST_PROCESSES.into())?;
         }
         check("rounds", self.rounds.get().into(), 10_000)?;
         check("keys", self.keys.get().into(), Self::MOST_KEYS.into())?;
-        if self.connections < self.nodes {
+        if self.connections.get() < nodes {
             return Err(format!(
-                "{} connections cannot serve {} nodes: each node needs one of its own",
-                self.connections, self.nodes
+                "{} connections cannot serve {nodes} nodes: each node needs one of its own",
+                self.connections
             ));
         }
         if self.preset > Limit::MAX {
@@ -267,6 +278,9 @@ impl WorkloadPlan {
         }
         if self.shape == Burst && self.at_edge {
             return of("at_edge", &[Steady, Sequence, Mixed, Obedient, Open]);
+        }
+        if !matches!(self.shape, Steady | Open) && !(self.shares.is_empty() && self.scales.is_empty()) {
+            return of("shares and scale", &[Steady, Open]);
         }
         if self.shape != Open && (self.workers.is_some() || self.aside_every.is_some()) {
             return of("workers and aside_every", &[Open]);
@@ -402,6 +416,7 @@ impl WorkloadPlan {
         } else {
             words += &format!(", {} round{}", self.rounds, plural(self.rounds.get()));
         }
+        words += &self.fleet_in_words();
         if self.nodes_as == NodesAs::Processes {
             words += ", each node a process of its own";
         }

@@ -15,7 +15,7 @@ use crate::clients::{Access, Profile};
 use crate::model::ending::CallSeen;
 use crate::model::op::{Completion, NODE_DIED, Outcome};
 use crate::model::units::{Cost, NodeId};
-use crate::ports::limiter::{Build, Limiter, Settings, Spec};
+use crate::ports::limiter::{Build, Fleet, Limiter, Settings, Spec};
 use crate::ports::route::Configured;
 use crate::ports::store::{Call, Store, as_call};
 use crate::wire::resp::{CommandDecoder, Limits};
@@ -152,6 +152,8 @@ impl Client {
                     events: self.sender.clone(),
                 }),
                 node: self.node,
+                version: 0,
+                fleet: Fleet::of(1),
             })
         });
     }
