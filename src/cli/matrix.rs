@@ -2,9 +2,10 @@
 
 use clap::{ArgMatches, Command};
 
+use super::Answer;
 use super::flags::{self, RunFlags};
 use super::refusal::Refusal;
-use super::{Answer, run};
+use super::run::{self, Work};
 use crate::runner::matrix;
 
 pub fn command() -> Command {
@@ -31,5 +32,5 @@ pub fn main(matches: &ArgMatches) -> Answer {
         let checks = plans.iter_mut().flat_map(|p| &mut p.cells).flat_map(|c| &mut c.checks);
         checks.for_each(|c| c.expected = None);
     }
-    run::plans_of(&flags, seed, plans, Some(plan.columns))
+    run::work(&flags, seed, Work { plans, columns: Some(plan.columns), ..Work::default() })
 }

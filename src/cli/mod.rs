@@ -2,6 +2,7 @@
 
 mod analyze;
 mod args;
+mod claims;
 mod completions;
 mod doctor;
 mod explore;
@@ -99,6 +100,7 @@ fn dispatch(matches: &ArgMatches) -> Answer {
         Some(("serve-limiter", m)) => serve_limiter::main(m),
         Some(("completions", m)) => completions::main(m),
         Some(("man", m)) => completions::man(m),
+        Some((name, m)) if claims::is(name) => claims::main(name, m),
         Some((scenario, m)) => run::scenario(scenario, m),
         None => Err(Refusal::usage("no command was given; `rl-lab --help` lists them")),
     }
@@ -140,6 +142,7 @@ fn command() -> Result<Command, String> {
         .after_help(EXIT_CODES);
     Ok(command
         .subcommand(flags::run_flags(run))
+        .subcommands(claims::commands().map(|c| c.after_help(EXIT_CODES)))
         .subcommand(matrix::command().after_help(EXIT_CODES))
         .subcommand(explore::command().after_help(EXIT_CODES))
         .subcommand(explore::replay_command().after_help(EXIT_CODES))

@@ -55,6 +55,7 @@ impl Refusal {
             scenarios: Vec::new(),
             cells: Vec::new(),
             matrix: None,
+            claims: None,
         };
         // Where not even stdout can be written to, stderr and the exit code have said it.
         let _ = output::report(&report, "json");

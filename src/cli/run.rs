@@ -9,6 +9,7 @@ use super::flags::{GroundFlags, RunFlags, StdoutFormat, Volume};
 use super::progress::Stderr;
 use super::refusal::{Refusal, command_line};
 use super::{Answer, output, signals};
+use crate::model::claims::ClaimsPlan;
 use crate::model::matrix::Column;
 use crate::model::report::{self, Report};
 use crate::model::scenario::{PlannedClock, PlannedFault};
@@ -35,22 +36,25 @@ fn run(matches: &ArgMatches, load: impl FnOnce() -> Result<Vec<Named>, String>) 
     let flags = RunFlags::read(matches).map_err(Refusal::usage)?;
     let seed = flags.seed();
     let plans = plans(&flags, seed, load).map_err(|message| Refusal::usage(message).of(seed))?;
-    plans_of(&flags, seed, plans, None)
+    work(&flags, seed, Work { plans, ..Work::default() })
 }
 
-/// Runs plans, or shows them. With columns the verdicts are also put into a matrix.
-pub fn plans_of(flags: &RunFlags, seed: Seed, plans: Vec<Plan>, columns: Option<Vec<Column>>) -> Answer {
+/// Runs plans, or shows them.
+pub fn work(flags: &GroundFlags, seed: Seed, work: Work) -> Answer {
     if flags.dry_run() {
-        return dry_run(flags, seed, &plans);
+        return dry_run(flags, seed, &work.plans);
     }
-    go(flags, seed, Work { plans, columns, ..Work::default() })
+    go(flags, seed, work)
 }
 
 /// What a run is to do.
 #[derive(Default)]
 pub struct Work {
     pub plans: Vec<Plan>,
+    /// Put the verdicts into a matrix of these columns.
     pub columns: Option<Vec<Column>>,
+    /// Hold these claims against what comes out.
+    pub claims: Option<ClaimsPlan>,
     pub exploration: Option<Exploration>,
     /// The command that repeats it, where that is not the one that was typed.
     pub command: Option<Vec<String>>,
@@ -90,6 +94,7 @@ async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Ref
         plans: work.plans,
         exploration: work.exploration,
         columns: work.columns,
+        claims: work.claims,
         seed,
         command: work.command.unwrap_or_else(|| command_line(Some(seed))),
         backend: flags.backend().to_owned(),
@@ -107,7 +112,7 @@ async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Ref
 }
 
 /// The plan, with nothing started.
-fn dry_run(flags: &RunFlags, seed: Seed, plans: &[Plan]) -> Answer {
+fn dry_run(flags: &GroundFlags, seed: Seed, plans: &[Plan]) -> Answer {
     let text = if flags.format() == StdoutFormat::Json {
         let value = serde_json::json!({
             "schema": report::SCHEMA,

@@ -6,6 +6,7 @@
 
 use super::findings::{self, Entry, Kind};
 use super::words;
+use crate::model::claims::Claims;
 use crate::model::matrix::Matrix;
 use crate::model::report::{CellReport, Report, ScenarioSummary};
 use crate::model::verdict::Verdict;
@@ -30,6 +31,9 @@ impl Format for Markdown {
         let mut blocks: Vec<String> = Vec::new();
         if let Some(matrix) = &report.matrix {
             blocks.extend(of_matrix(matrix));
+        }
+        if let Some(claims) = &report.claims {
+            blocks.extend(of_claims(claims));
         }
         for scenario in &report.scenarios {
             let cells: Vec<&CellReport> =
@@ -75,6 +79,30 @@ fn of_matrix(matrix: &Matrix) -> Vec<String> {
         format!("{}: {}, tried by {}{variation}", prose(&c.head), code(&c.check), code(&c.scenario))
     });
     vec!["# Verdicts: limiters against properties".to_owned(), lines.join("\n"), list(columns)]
+}
+
+/// The claims; the evidence stands with the scenarios below.
+fn of_claims(claims: &Claims) -> Vec<String> {
+    let mut lines = vec![
+        "| | claim | tried with | scenario | property or figure | came out | claim |".to_owned(),
+        "|---|---|---|---|---|---|---|".to_owned(),
+    ];
+    for (number, row) in (1..).zip(&claims.rows) {
+        for (n, tried) in row.trials.iter().enumerate() {
+            let (label, scenario) = (code(&tried.label), code(&tried.scenario));
+            let (property, came_out) = (prose(&words::property(tried)), prose(&words::came_out(tried)));
+            let (number, claim, found) = if n == 0 {
+                (number.to_string(), prose(&row.claim), format!("**{}**", row.found.name()))
+            } else {
+                Default::default()
+            };
+            lines.push(format!(
+                "| {number} | {claim} | {label} | {scenario} | {property} | {came_out} | {found} |"
+            ));
+        }
+    }
+    let says = claims.rows.iter().map(|r| format!("{}: {}", prose(&r.claim), prose(&r.says)));
+    vec![format!("# {}", prose(&claims.title)), prose(&claims.shows), lines.join("\n"), list(says)]
 }
 
 fn section(scenario: &ScenarioSummary, cells: &[&CellReport]) -> Vec<String> {

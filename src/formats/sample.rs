@@ -156,6 +156,7 @@ pub fn report(cells: Vec<CellReport>) -> Report {
             ..Honesty::default()
         },
         matrix: None,
+        claims: None,
         scenarios: vec![ScenarioSummary {
             name: "race".to_owned(),
             title: "Race: 200 calls at once".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::claims::{CameOut, Tried};
 use crate::model::contract::Scope;
 use crate::model::figures::Figure;
 use crate::model::phases::Phase;
@@ -36,6 +37,26 @@ pub fn labels(cells: &[&CellReport]) -> Vec<String> {
             clean(&label)
         })
         .collect()
+}
+
+/// The limiter that all cells are of, where there are several that differ otherwise.
+pub fn common_limiter<'a>(cells: &[&'a CellReport]) -> Option<&'a str> {
+    let (first, rest) = cells.split_first()?;
+    let told = |c: &&CellReport| c.variation.is_some() || c.policy.is_some();
+    let one = !rest.is_empty() && rest.iter().all(|c| c.limiter == first.limiter);
+    (one && cells.iter().all(told)).then_some(&first.limiter)
+}
+
+/// As [`labels`], without the limiter where all are of one: for where there is little room.
+pub fn short_labels(cells: &[&CellReport]) -> Vec<String> {
+    let labels = labels(cells);
+    let Some(limiter) = common_limiter(cells) else { return labels };
+    let limiter = clean(limiter);
+    let short = labels.iter().map(|label| {
+        let rest = label.strip_prefix(limiter.as_str()).unwrap_or(label).trim_start();
+        rest.strip_prefix("+ ").unwrap_or(rest).to_owned()
+    });
+    short.collect()
 }
 
 /// Names of the checks that some cell has, in order of first appearance.
@@ -163,6 +184,22 @@ pub fn admitted(rounds: &[RoundCounts]) -> String {
 /// A figure as its column shows it; a dash where the record does not tell it.
 pub fn figure(cell: &CellReport, figure: Figure) -> String {
     cell.figures.get(&figure).map_or_else(|| "–".to_owned(), |value| figure_text(figure, *value))
+}
+
+/// What a trial of a claim looks at.
+pub fn property(tried: &Tried) -> String {
+    let figure = tried.figure.map(|f| f.head().to_owned());
+    tried.check.clone().or(figure).unwrap_or_default()
+}
+
+/// What it came to.
+pub fn came_out(tried: &Tried) -> String {
+    match (tried.came_out, tried.figure) {
+        (CameOut::Verdict(verdict), _) => verdict.name().to_owned(),
+        (CameOut::Figure(value), Some(figure)) => figure_text(figure, value),
+        (CameOut::Figure(value), None) => value.to_string(),
+        (CameOut::Nothing, _) => "–".to_owned(),
+    }
 }
 
 /// No more digits than there is something behind: three of a time, one of a share, whole bytes.

@@ -2,6 +2,7 @@
 
 pub mod algorithms;
 pub mod bounds;
+pub mod claims;
 pub mod contract;
 pub mod ending;
 pub mod figures;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::claims::Claims;
 use super::contract::Contract;
 use super::figures::{Chart, Figure, Figures};
 use super::matrix::Matrix;
@@ -42,6 +43,9 @@ pub struct Report {
     /// The same verdicts as limiters against properties, where a matrix was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
+    /// The claims that the cells were run for, and what became of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<Claims>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::exit::{self, Exit};
 use super::judge;
+use crate::model::claims::Claims;
 use crate::model::history::{Builder, History};
 use crate::model::matrix::Matrix;
 use crate::model::report::{self, Honesty, Report};
@@ -45,7 +46,8 @@ pub fn read(path: &Path) -> Result<History, String> {
 /// The report that the history gives.
 pub fn report(history: &History) -> Report {
     let cells: Vec<_> = history.cells.iter().map(judge::judge).collect();
-    let (judged, verdict) = exit::of_cells(&cells);
+    let claims = history.header.claims.as_ref().map(|c| Claims::of(c, &cells));
+    let (judged, verdict) = exit::of_all(&cells, claims.as_ref());
     let clock_step_ms = history.cells.iter().map(judge::clock_step_ms).fold(0.0, f64::max);
     // A run that was cut short may have planned more: what it did not get to is not a pass.
     let (exit, verdict, error) = match &history.ended {
@@ -78,6 +80,7 @@ pub fn report(history: &History) -> Report {
         out: None,
         honesty: Honesty { clock_step_ms, ..history.ground.clone() },
         scenarios: history.scenarios.clone(),
+        claims,
         matrix: history.header.columns.as_deref().map(|c| Matrix::of(c, &cells)),
         cells,
     }

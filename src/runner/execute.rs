@@ -22,6 +22,7 @@ use super::record::{Recorder, Stop};
 use crate::backends::worker::Workers;
 use crate::backends::{self, journal::Journal};
 use crate::explorer::Trouble;
+use crate::model::claims::{Claims, ClaimsPlan};
 use crate::model::history::{self, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
 use crate::model::report::{self, CellReport, Honesty, Report};
@@ -40,6 +41,8 @@ pub struct Request {
     pub exploration: Option<Exploration>,
     /// Put the verdicts into a matrix of these columns.
     pub columns: Option<Vec<Column>>,
+    /// Hold these claims against what comes out.
+    pub claims: Option<ClaimsPlan>,
     pub seed: Seed,
     /// The command line, as it repeats the run.
     pub command: Vec<String>,
@@ -87,6 +90,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
             request.exploration.as_ref().map_or("explore", Exploration::name).to_owned()
         }
         _ if request.columns.is_some() => "matrix".to_owned(),
+        _ if request.claims.is_some() => request.claims.as_ref().map_or_else(String::new, |c| c.name.clone()),
         [one] => one.name.clone(),
         many => format!("{}-scenarios", many.len()),
     };
@@ -111,6 +115,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         started: started.clone(),
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
         columns: request.columns.clone(),
+        claims: request.claims.clone(),
     }));
     // However early the lab is killed, its folder says which run it was.
     recorder.flush();
@@ -131,6 +136,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         scenarios: Vec::new(),
         cells: Vec::new(),
         matrix: None,
+        claims: None,
     };
     let mut run = Run { request: &request, progress, recorder, folder, report, workers: None };
     let (halted, error) = match run.with_servers().await {
@@ -306,6 +312,7 @@ impl Run<'_> {
         self.report.cells.push(judged);
         let columns = self.request.columns.as_deref();
         self.report.matrix = columns.map(|c| Matrix::of(c, &self.report.cells));
+        self.report.claims = self.request.claims.as_ref().map(|c| Claims::of(c, &self.report.cells));
         self.write();
         // Last, so that whoever is told cannot lose it.
         if let Some(judged) = self.report.cells.last() {
@@ -324,7 +331,7 @@ impl Run<'_> {
     /// Fills in what the run came to, and writes it for the last time.
     fn finish(mut self, ended: Exit, error: Option<String>) -> Report {
         let cleanup = if self.report.exit == Exit::Cleanup.code() { Exit::Cleanup } else { Exit::Ok };
-        let (judged, verdict) = exit::of_cells(&self.report.cells);
+        let (judged, verdict) = exit::of_all(&self.report.cells, self.report.claims.as_ref());
         let interrupted = self.request.stop.code().map_or(Exit::Ok, Exit::Interrupted);
         let mut exit = judged.and(ended).and(cleanup).and(interrupted);
         // A run that did not get to its end is not a pass, whatever its first cells said. One whose

@@ -1,5 +1,6 @@
 //! Exit codes, and which one wins.
 
+use crate::model::claims::Claims;
 use crate::model::report::CellReport;
 use crate::model::verdict::{Verdict, Weight, weight};
 
@@ -69,6 +70,16 @@ pub fn of_cells(cells: &[CellReport]) -> (Exit, Verdict) {
         Some(Weight::Fine) => (Exit::Ok, Verdict::Pass),
         Some(Weight::Failed) => (Exit::Failed, Verdict::Fail),
         Some(Weight::Inconclusive) | None => (Exit::Unknown, Verdict::Unknown),
+    }
+}
+
+/// The same with the claims that the cells were run for.
+pub fn of_all(cells: &[CellReport], claims: Option<&Claims>) -> (Exit, Verdict) {
+    let (exit, verdict) = of_cells(cells);
+    match claims.map(Claims::as_known) {
+        None | Some(Some(true)) => (exit, verdict),
+        Some(Some(false)) => (exit.and(Exit::Failed), verdict.max(Verdict::Fail)),
+        Some(None) => (exit.and(Exit::Unknown), verdict.max(Verdict::Unknown)),
     }
 }
 

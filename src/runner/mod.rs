@@ -2,6 +2,7 @@
 
 mod acts;
 pub mod analyze;
+pub mod claims;
 mod deploy;
 pub mod drive;
 pub mod execute;

@@ -298,6 +298,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         started: String::new(),
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
         columns: None,
+        claims: None,
     }));
     recorder.event(Event::Cell(Box::new(CellHeader {
         scenario: plan.name.clone(),

@@ -235,6 +235,7 @@ async fn lab_that_panics() {
         plans: vec![plan::plan(scenarios::find("race").unwrap(), &Overrides::default(), seed).unwrap()],
         exploration: None,
         columns: None,
+        claims: None,
         seed,
         command: Vec::new(),
         backend: variable("LAB_BACKEND"),

@@ -367,6 +367,7 @@ async fn lab_of_another_program() {
         plans: vec![plan::plan(named, &Overrides::default(), seed).unwrap()],
         exploration: None,
         columns: None,
+        claims: None,
         seed,
         command: Vec::new(),
         backend: "local".to_owned(),

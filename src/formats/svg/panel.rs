@@ -44,7 +44,7 @@ pub struct Panel<'a> {
 impl<'a> Panel<'a> {
     pub fn new(report: &'a Report, scenario: &'a ScenarioSummary) -> Self {
         let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
-        let names: Vec<String> = words::labels(&cells).iter().map(|n| row::shorten(n)).collect();
+        let names: Vec<String> = words::short_labels(&cells).iter().map(|n| row::shorten(n)).collect();
         let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
         let figure = scenario.figures.first().copied().filter(|_| scenario.chart == Chart::Figure);
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
@@ -115,6 +115,7 @@ impl<'a> Panel<'a> {
     /// The lines below the title.
     fn head(&self, width: i32) -> Vec<String> {
         let mut lines = vec![self.scenario.plan.clone()];
+        lines.extend(words::common_limiter(&self.cells).map(|l| format!("limiter: {}", words::clean(l))));
         lines.extend(self.scenario.requires.as_ref().map(|r| format!("requires: {r}")));
         let servers: BTreeSet<String> = self.cells.iter().map(|c| words::server_of(c)).collect();
         let servers: Vec<String> = servers.into_iter().chain([words::terms(self.scenario)]).collect();

@@ -1,6 +1,7 @@
 //! What a person reads at the terminal: per scenario a grid of limiters against checks and the
 //! evidence below it, most urgent first; then what the figures stand on and how the run ended.
 
+mod claims;
 mod grid;
 mod matrix;
 mod page;
@@ -35,7 +36,11 @@ impl Format for Table {
         if let Some(matrix) = &report.matrix {
             matrix::write(&mut page, matrix);
         }
-        let sections = if report.matrix.is_some() { &[][..] } else { &report.scenarios };
+        if let Some(claims) = &report.claims {
+            claims::write(&mut page, claims);
+        }
+        let summed = report.matrix.is_some() || report.claims.is_some();
+        let sections = if summed { &[][..] } else { &report.scenarios };
         for scenario in sections {
             let cells: Vec<&CellReport> =
                 report.cells.iter().filter(|c| c.scenario == scenario.name).collect();

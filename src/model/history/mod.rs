@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::claims::ClaimsPlan;
 use super::contract::{Contract, Requirement};
 use super::matrix::Column;
 use super::op::{KeyId, Op, Outcome, Source};
@@ -219,6 +220,9 @@ pub struct RunHeader {
     /// The columns of the matrix that the run is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Vec<Column>>,
+    /// The claims that the run is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<ClaimsPlan>,
 }
 
 /// Everything a judge needs to know about one cell: a limiter under one scenario.

@@ -18,6 +18,9 @@ impl Walk {
     pub const START: Self = Self { done: 0, full: i128::MIN, place: 0 };
 }
 
+/// Of so many uses the state of a bucket after one is kept.
+const APART: usize = 16;
+
 /// How fast a bucket refills, in whole numbers: one call's worth takes `token` units, and a
 /// nanosecond brings `per_ns`.
 #[derive(Debug, Clone, Copy)]
@@ -82,9 +85,8 @@ impl Ledger {
         let open = self.others(call, earliest, call.complete.0, count);
         let full_at = match count {
             Count::Exact => {
-                self.fill(pace);
                 let done = self.usage.completed_before(Nanos(earliest));
-                done.checked_sub(1).map_or(i128::MIN, |last| self.full_at[last])
+                self.full_after(done, pace)
             }
             // In any other order than that of completion a bucket is full no earlier: of the uses from some
             // completion on, one comes first, and all the others after it.
@@ -111,14 +113,31 @@ impl Ledger {
         }
     }
 
-    fn fill(&mut self, pace: Pace) {
+    /// When the bucket would be full again after the first so many uses by completion. It is kept for every
+    /// [`APART`]-th use; what lies between is followed from there, or from the last answer where that is nearer.
+    fn full_after(&mut self, done: usize, pace: Pace) -> i128 {
         if self.full_at.is_empty() {
-            let mut full = i128::MIN;
-            self.full_at.extend(self.usage.completions().map(|(at, cost)| {
+            let (mut full, mut marks) = (i128::MIN, Vec::new());
+            for (place, (at, cost)) in self.usage.completions().enumerate() {
+                if place.is_multiple_of(APART) {
+                    marks.push(full);
+                }
                 full = pace.after(full, at, cost);
-                full
-            }));
+            }
+            self.full_at = marks;
         }
+        let (mut place, mut full) = self.full_last;
+        if place > done || done - place > APART {
+            // Past the last use stands nothing where their number is a multiple.
+            let mark = (done / APART).min(self.full_at.len().saturating_sub(1));
+            (place, full) = (mark * APART, self.full_at.get(mark).copied().unwrap_or(i128::MIN));
+        }
+        for place in place..done {
+            let (at, cost) = self.usage.ended(place);
+            full = pace.after(full, at, cost);
+        }
+        self.full_last = (done, full);
+        full
     }
 
     /// The first use that took room from a call: a bucket may not have recovered from uses long
@@ -126,10 +145,9 @@ impl Ledger {
     pub fn taken_since(&mut self, room: Room) -> Nanos {
         let Bound::Bucket { refill, window, .. } = self.bound else { return room.from };
         let pace = Pace::of(refill.get(), window.nanos());
-        self.fill(pace);
         let mut since = room.from;
         for place in (0..self.usage.completed_before(room.from)).rev() {
-            if self.full_at[place] <= i128::from(since.0) * pace.per_ns {
+            if self.full_after(place + 1, pace) <= i128::from(since.0) * pace.per_ns {
                 break;
             }
             since = self.usage.completion(place);

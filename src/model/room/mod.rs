@@ -39,7 +39,7 @@
 //! Cost: O(n log n) to prepare, an answer O(log n) at worst. [`Ledger::fits`] looks first at what was
 //! invoked before D, each use as early as it can have been: where that leaves no room already, as it
 //! mostly does for a refusal that is right, it needs nothing sorted and is O(1) for questions in order. So
-//! it is where there is room by a rough count from above. 32 bytes per use, 48 (bucket: 64) where only the
+//! it is where there is room by a rough count from above. 32 bytes per use, 44 (bucket: 45) where only the
 //! exact count tells.
 
 mod bucket;
@@ -100,9 +100,11 @@ pub struct Ledger {
     bound: Bound,
     time: TimeContext,
     usage: Usage,
-    /// Buckets: after each use, in order of completion, the moment at which the bucket would be full
+    /// Buckets: before some of the uses, in order of completion, the moment at which the bucket would be full
     /// again, in the units of [`Pace`]. Made when it is first asked for.
     full_at: Vec<i128>,
+    /// The last answer: after how many uses, and when.
+    full_last: (usize, i128),
     early: Walk,
     late: Walk,
     /// Where the beginnings of spans were found last.
@@ -129,6 +131,7 @@ impl Ledger {
             time,
             usage: Usage::new(uses),
             full_at: Vec::new(),
+            full_last: (0, i128::MIN),
             early: Walk::START,
             late: Walk::START,
             from: 0,

@@ -136,6 +136,13 @@ impl Usage {
         each.map(move |(at, sum)| (begun[*at as usize].complete, sum - std::mem::replace(&mut before, *sum)))
     }
 
+    /// Completion and cost of the use at this place in the order of completion.
+    #[inline]
+    pub fn ended(&self, place: usize) -> (i64, u64) {
+        let before = place.checked_sub(1).map_or(0, |last| self.sums[last]);
+        (self.ends(place), self.sums[place] - before)
+    }
+
     /// The completion at this place in their order.
     pub fn completion(&mut self, place: usize) -> Nanos {
         self.sort();

@@ -1,0 +1,287 @@
+//! Claims that are put to the test: an anti-pattern and its cure, advice on which limiter to take. Each rests on cells
+//! of scenarios; what they came to says whether the claim holds.
+
+use serde::{Deserialize, Serialize};
+
+use super::figures::Figure;
+use super::names;
+use super::report::CellReport;
+use super::scenario::LimiterRef;
+use super::verdict::Verdict;
+
+/// A list of claims, as its file has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimsPlan {
+    /// The command that tries them.
+    pub name: String,
+    pub title: String,
+    /// One sentence: what a reader learns from it.
+    pub shows: String,
+    #[serde(rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// What somebody says, and what would show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    pub claim: String,
+    /// What to know about it, in a sentence.
+    pub says: String,
+    /// What is known to come out.
+    #[serde(default)]
+    pub known: Found,
+    #[serde(rename = "trial")]
+    pub trials: Vec<Trial>,
+}
+
+/// A cell of a scenario, and what the claim says of it: the verdict of a check, or where a figure lies. A figure
+/// without either is shown and decides nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    pub scenario: String,
+    pub limiter: LimiterRef,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<LimiterRef>,
+    /// One of several that the scenario compares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vary: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// Everything came out as it says.
+    #[default]
+    Holds,
+    /// Something came out otherwise.
+    Contradicted,
+    /// Something was not tried, or told nothing.
+    Unknown,
+}
+
+impl Found {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Contradicted => "contradicted",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl ClaimsPlan {
+    /// Reads the plan. The error says what is wrong.
+    pub fn parse(text: &str, checks: &[&str]) -> Result<Self, String> {
+        let plan: Self = toml::from_str(text).map_err(|e| e.to_string())?;
+        for claim in &plan.claims {
+            let of = |why: String| format!("'{}': {why}", claim.claim);
+            if claim.trials.is_empty() {
+                return Err(of("a claim needs at least one [[claim.trial]]".to_owned()));
+            }
+            for trial in &claim.trials {
+                trial.validate(checks).map_err(of)?;
+            }
+        }
+        Ok(plan)
+    }
+}
+
+impl Trial {
+    fn validate(&self, checks: &[&str]) -> Result<(), String> {
+        match (&self.check, self.verdict, self.figure) {
+            (Some(check), Some(_), None) if checks.contains(&check.as_str()) => {}
+            (Some(check), Some(_), None) => return Err(names::unknown("check", check, checks)),
+            (None, None, Some(_)) => {}
+            _ => return Err("a trial has a check with a verdict, or a figure".to_owned()),
+        }
+        if self.figure.is_none() && (self.at_least.is_some() || self.at_most.is_some()) {
+            return Err("at_least and at_most belong to a figure".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether this is the cell it speaks of.
+    fn is_of(&self, cell: &CellReport) -> bool {
+        let policy = self.policy.as_ref().map(ToString::to_string);
+        cell.scenario == self.scenario
+            && cell.limiter == self.limiter.to_string()
+            && cell.policy == policy
+            && cell.variation == self.vary
+            && self.client.as_ref().is_none_or(|c| *c == cell.client)
+    }
+
+    /// `boundary: sliding-log-lua + fail-open (freeze)`.
+    pub fn label(&self) -> String {
+        let mut label = self.limiter.to_string();
+        if let Some(policy) = &self.policy {
+            label += &format!(" + {policy}");
+        }
+        if let Some(client) = &self.client {
+            label += &format!(", {client}");
+        }
+        if let Some(vary) = &self.vary {
+            label += &format!(" ({vary})");
+        }
+        label
+    }
+
+    fn tried(&self, cells: &[CellReport]) -> Tried {
+        let found = cells.iter().find(|c| self.is_of(c));
+        let (came_out, as_claimed, because) = match (found, &self.check, self.figure) {
+            (Some(cell), Some(name), _) => match cell.checks.iter().find(|c| c.check == *name) {
+                Some(check) => {
+                    let because = check.witness.clone().or_else(|| check.why.clone()).unwrap_or_default();
+                    let told = check.verdict != Verdict::Unknown;
+                    let as_claimed = told.then_some(Some(check.verdict) == self.verdict);
+                    (CameOut::Verdict(check.verdict), as_claimed, because)
+                }
+                None => (CameOut::Nothing, None, "the check was not made".to_owned()),
+            },
+            (Some(cell), None, Some(figure)) => match cell.figures.get(&figure).copied() {
+                Some(value) => {
+                    let fits = self.at_least.is_none_or(|least| value >= least)
+                        && self.at_most.is_none_or(|most| value <= most);
+                    (CameOut::Figure(value), Some(fits), String::new())
+                }
+                None => (CameOut::Nothing, None, "nothing tells this figure".to_owned()),
+            },
+            _ => (CameOut::Nothing, None, "it was not run".to_owned()),
+        };
+        Tried {
+            scenario: self.scenario.clone(),
+            label: self.label(),
+            check: self.check.clone(),
+            figure: self.figure,
+            came_out,
+            as_claimed,
+            because,
+        }
+    }
+}
+
+/// The claims as they came out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claims {
+    pub title: String,
+    pub shows: String,
+    pub rows: Vec<ClaimRow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClaimRow {
+    pub claim: String,
+    pub says: String,
+    pub found: Found,
+    pub known: Found,
+    pub trials: Vec<Tried>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    pub scenario: String,
+    /// Which cell of it.
+    pub label: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
+    pub came_out: CameOut,
+    /// Absent where nothing was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_claimed: Option<bool>,
+    /// The witness of a fail; else what the verdict rests on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub because: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CameOut {
+    Verdict(Verdict),
+    Figure(f64),
+    Nothing,
+}
+
+impl Claims {
+    /// Holds every claim against the cells that were run.
+    pub fn of(plan: &ClaimsPlan, cells: &[CellReport]) -> Self {
+        let rows = plan.claims.iter().map(|claim| {
+            let trials: Vec<Tried> = claim.trials.iter().map(|t| t.tried(cells)).collect();
+            let found = if trials.iter().any(|t| t.as_claimed == Some(false)) {
+                Found::Contradicted
+            } else if trials.iter().any(|t| t.as_claimed.is_none()) {
+                Found::Unknown
+            } else {
+                Found::Holds
+            };
+            let (name, says) = (claim.claim.clone(), claim.says.clone());
+            ClaimRow { claim: name, says, found, known: claim.known, trials }
+        });
+        Self { title: plan.title.clone(), shows: plan.shows.clone(), rows: rows.collect() }
+    }
+
+    /// Whether every claim came out as it is known to; `None` where some told nothing.
+    pub fn as_known(&self) -> Option<bool> {
+        if self.rows.iter().any(|r| r.found != r.known && r.found != Found::Unknown) {
+            return Some(false);
+        }
+        self.rows.iter().all(|r| r.found == r.known).then_some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+name = "n"
+title = "t"
+shows = "s"
+[[claim]]
+claim = "c"
+says = "because"
+[[claim.trial]]
+scenario = "race"
+limiter = "a"
+check = "never-over-limit"
+verdict = "fail"
+"#;
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(PLAN.contains(from));
+        ClaimsPlan::parse(&PLAN.replace(from, to), &["never-over-limit"]).unwrap_err()
+    }
+
+    #[test]
+    fn a_trial_names_a_check_with_its_verdict_or_a_figure() {
+        assert!(ClaimsPlan::parse(PLAN, &["never-over-limit"]).is_ok());
+        assert!(refused("never-over", "ever-over").contains("did you mean 'never-over-limit'"));
+        assert!(refused("verdict = \"fail\"\n", "").contains("a check with a verdict"));
+        assert!(
+            refused("verdict = \"fail\"", "verdict = \"fail\"\nat_most = 3").contains("belong to a figure")
+        );
+    }
+
+    #[test]
+    fn what_was_not_run_decides_nothing_and_is_never_taken_for_shown() {
+        let plan = ClaimsPlan::parse(PLAN, &["never-over-limit"]).unwrap();
+        let claims = Claims::of(&plan, &[]);
+        assert_eq!((claims.rows[0].found, claims.as_known()), (Found::Unknown, None));
+    }
+}
