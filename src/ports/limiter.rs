@@ -24,6 +24,12 @@ pub trait Limiter: Send + Sync {
     /// Puts the key into the state it has after `used` admitted calls of cost 1, just now.
     /// Called before the round, while nothing else runs.
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Returns when nothing of it goes on behind its calls. Called at the end of a round, before the store is
+    /// looked at; whoever has work there owns it, and ends it with itself.
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// What a limiter is built from.

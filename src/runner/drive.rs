@@ -178,6 +178,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         };
         let (looked, ()) = tokio::join!(calls, acts.beside(workload, began, over));
         looked?;
+        for node in &offer.nodes {
+            node.settle().await;
+        }
         cpu += thread_cpu().saturating_sub(cpu_before);
         let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
         busy += span(began, drive.recorder.now()).saturating_sub(skipped);
@@ -265,9 +268,12 @@ async fn heartbeat(recorder: Arc<Recorder>) {
     }
 }
 
-/// How the waits of a cell go by: nobody can skip what a limiter reads from the server's clock.
+/// How the waits of a cell go by: nobody can skip what a limiter reads from the server's clock, nor what it does
+/// behind its calls.
 pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
-    match cell.contract().clock {
+    let contract = cell.contract();
+    match contract.clock {
+        _ if contract.in_background => Time::Real,
         DecidingClock::Server => Time::Real,
         DecidingClock::App | DecidingClock::Expiry => plan.scenario.time,
     }
