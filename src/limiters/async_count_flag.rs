@@ -10,11 +10,10 @@
 //! more. The flag says yes or no, and not for how long.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
+use super::background::Background;
 use super::common;
 use super::fixed_window_numbered::{Numbered, numbered_contract};
 use crate::model::contract::Contract;
@@ -45,7 +44,7 @@ pub static SPEC: Spec = Spec {
             Numbered { settings: build.settings, store: build.store, clock: build.clock, one_trip: true };
         Arc::new(AsyncCount {
             shared: Arc::new(Shared { counters, delay, keys: Mutex::new(HashMap::new()) }),
-            counting: Mutex::new(JoinSet::new()),
+            counting: Background::default(),
         })
     },
 };
@@ -62,8 +61,8 @@ fn contract(settings: &Settings) -> Contract {
 
 struct AsyncCount {
     shared: Arc<Shared>,
-    /// At most one for each key; they end with the limiter.
-    counting: Mutex<JoinSet<()>>,
+    /// At most one for each key.
+    counting: Background,
 }
 
 struct Shared {
@@ -132,10 +131,6 @@ impl Shared {
 }
 
 impl AsyncCount {
-    fn counting(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn decide(&self, key: &str, cost: Cost) -> Decision {
         let (window, left) = self.shared.counters.open_window();
         let (cost, limit) = (u64::from(cost.get()), self.shared.counters.settings.limit.get());
@@ -144,9 +139,7 @@ impl AsyncCount {
             if asks { self.shared.with(key, |known| known.ask(window, cost)) } else { (false, false) };
         if begin {
             let (shared, key) = (Arc::clone(&self.shared), key.to_owned());
-            let mut counting = self.counting();
-            while counting.try_join_next().is_some() {}
-            counting.spawn(async move { shared.count(&key).await });
+            self.counting.begin(async move { shared.count(&key).await });
         }
         Decision {
             allowed,
@@ -170,10 +163,7 @@ impl Limiter for AsyncCount {
     }
 
     fn settle(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let mut counting = std::mem::take(&mut *self.counting());
-            while counting.join_next().await.is_some() {}
-        })
+        Box::pin(self.counting.settle())
     }
 }
 

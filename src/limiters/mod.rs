@@ -3,6 +3,7 @@
 
 pub mod async_count_flag;
 pub mod atomic_throttle;
+mod background;
 mod common;
 pub mod cost_based;
 pub mod exceeded_cache;
@@ -24,6 +25,7 @@ pub mod multi_incr_expire_nx;
 pub mod multi_limit;
 pub mod policies;
 pub mod quota_by_period;
+pub mod regional;
 pub mod set_nx_then_incr;
 pub mod sharded_counter;
 pub mod sliding_counter_lua;
@@ -74,6 +76,7 @@ pub static ALL: &[&Spec] = &[
     &local_then_global::SPEC,
     &sliding_log_time_argv::SPEC,
     &two_key_bucket::SPEC,
+    &regional::SPEC,
 ];
 
 /// A catalogue number that is a limiter with some of its parameters set.

@@ -36,6 +36,8 @@ pub trait Limiter: Send + Sync {
 pub struct Build {
     pub settings: Settings,
     pub store: Arc<dyn Store>,
+    /// The stores of the other regions, in their order, where there are some.
+    pub others: Vec<Arc<dyn Store>>,
     pub clock: Arc<dyn Clock>,
     /// The app server it runs on: names made here differ from those made elsewhere.
     pub node: NodeId,

@@ -120,6 +120,7 @@ async fn a_late_call_finds_the_state_it_is_late_for() {
         let limiter = (spec.build)(Build {
             settings,
             store: ground.store(None),
+            others: Vec::new(),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             node: NodeId(0),
         });

@@ -150,7 +150,13 @@ impl Variant {
     }
 
     pub fn build(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Limiter> {
-        (self.spec.build)(Build { settings: self.settings.clone(), store, clock, node: NodeId(0) })
+        (self.spec.build)(Build {
+            settings: self.settings.clone(),
+            store,
+            others: Vec::new(),
+            clock,
+            node: NodeId(0),
+        })
     }
 
     /// Whether it is known for keys that stay, after a first call of this cost.

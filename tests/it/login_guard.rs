@@ -13,7 +13,13 @@ use crate::ground::{Ground, Variant};
 
 fn guard(ground: &Ground, params: &[(&str, &str)]) -> LoginGuard {
     let settings = Variant::of("login-guard", 4, params).settings;
-    LoginGuard::new(Build { settings, store: ground.store(None), clock: clock::system(), node: NodeId(0) })
+    LoginGuard::new(Build {
+        settings,
+        store: ground.store(None),
+        others: Vec::new(),
+        clock: clock::system(),
+        node: NodeId(0),
+    })
 }
 
 async fn attempts(guard: &LoginGuard, account: &str, n: usize) -> Vec<(bool, Stage)> {

@@ -18,7 +18,7 @@ use crate::ground::{FORTY_DAYS_MS, Ground, Variant};
 
 /// What no model tells: a window that never ends or is pushed on by every call, expiries that come
 /// apart, entries that collapse, keys whose fate hangs on other keys.
-const NO_ALGORITHM: [&str; 19] = [
+const NO_ALGORITHM: [&str; 21] = [
     "async-count-flag",
     "cost-based:ttl=first",
     "get-then-incr:expire=no",
@@ -36,6 +36,8 @@ const NO_ALGORITHM: [&str; 19] = [
     "multi-limit:form=pipeline",
     "multi-limit:tag=no",
     "sharded-counter:mode=share",
+    "regional",
+    "regional:form=merged",
     "sliding-log-time-argv",
     "token-reservation",
 ];

@@ -210,6 +210,7 @@ impl Run<'_> {
             address: stage.address(),
             route: Arc::clone(&stage.route),
             seeds: stage.seeds(),
+            regions: stage.regions(),
             faults: None,
             prefix: format!("rl-lab:{}:{scenario}-{cell_number}", self.report.run),
             seed: self.request.seed,
