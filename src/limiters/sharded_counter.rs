@@ -20,7 +20,7 @@ use super::fixed_window_numbered::numbered_contract;
 use crate::model::algorithms::Algorithm;
 use crate::model::contract::{Contract, Denials};
 use crate::model::op::{Decision, Source};
-use crate::model::units::{Cost, NodeId};
+use crate::model::units::Cost;
 use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::{Limiter, Param, ParamKind, Settings, Spec};
@@ -57,8 +57,8 @@ pub static SPEC: Spec = Spec {
     check,
     contract,
     build: |build| {
-        let (settings, store, clock, node) = (build.settings, build.store, build.clock, build.node);
-        Arc::new(Sharded { settings, store, clock, node, calls: Mutex::new(HashMap::new()) })
+        let (settings, store, clock) = (build.settings, build.store, build.clock);
+        Arc::new(Sharded { settings, store, clock, calls: Mutex::new(HashMap::new()) })
     },
 };
 
@@ -104,8 +104,7 @@ struct Sharded {
     settings: Settings,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    node: NodeId,
-    /// Calls of each key so far: they take its parts in turn, each node from another one on.
+    /// Calls of each key so far: they take its parts in turn.
     calls: Mutex<HashMap<String, u64>>,
 }
 
@@ -124,7 +123,7 @@ impl Sharded {
 
     fn next_shard(&self, key: &str) -> u64 {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = calls.entry(key.to_owned()).or_insert_with(|| u64::from(self.node.0));
+        let made = calls.entry(key.to_owned()).or_insert(0);
         *made += 1;
         (*made - 1) % self.shards()
     }
