@@ -4,7 +4,7 @@ use rl_lab::model::figures::Figure;
 use rl_lab::model::report::Report;
 
 use crate::scenes::{figure, run, varied};
-use crate::support::{Lab, cell, on_both, usable};
+use crate::support::{Lab, cell, on_both};
 
 on_both! {
     a_batch_saves_calls_and_is_refused_to_the_other_node
