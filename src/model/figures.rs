@@ -390,6 +390,16 @@ mod tests {
         assert_eq!(most_in_window(&round, window(101)), 2);
     }
 
+    /// Batches that were given back twice leave a counter below what was handed out, and below zero.
+    #[test]
+    fn a_counter_below_zero_is_told_as_what_it_is() {
+        let mut round = admitted(&[(0, 0, 1, 1)]);
+        let (key, at, kind) = ("k".to_owned(), Nanos(2), Some("string".to_owned()));
+        round.probes.push(Probe { key, pttl: 1, at, holds: Some(-200), bytes: None, kind });
+        round.probes_complete = true;
+        assert_eq!(per_identity(&round, |p| p.counted().map(i128::from)), Some(-200.0));
+    }
+
     #[test]
     fn keys_are_counted_by_themselves_and_costs_in_full() {
         let round = admitted(&[(0, 0, 1, 3), (1, 0, 1, 5), (0, 2, 3, 4)]);
