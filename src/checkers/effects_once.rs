@@ -84,7 +84,7 @@ pub fn of<'r>(cell: &Cell, round: &'r Round) -> BTreeMap<&'r str, Effects> {
         return effects;
     }
     for probe in &round.probes {
-        if let Some(held) = probe.counted() {
+        if let Some(held) = probe.counted().and_then(|n| u64::try_from(n).ok()) {
             effects.insert(&probe.key, Effects { held, ..Effects::default() });
         }
     }

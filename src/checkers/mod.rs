@@ -14,6 +14,7 @@ pub mod effects_once;
 pub mod every_key_expires;
 mod groups;
 pub mod keys_declared;
+pub mod lift_takes_effect;
 pub mod matches_model;
 pub mod meets_requirement;
 pub mod never_over_limit;
@@ -46,6 +47,7 @@ pub static ALL: &[&dyn Checker] = &[
     &declared_outage_policy::DeclaredOutagePolicy,
     &effects_once::EffectsOnce,
     &clock_independent::ClockIndependent,
+    &lift_takes_effect::LiftTakesEffect,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

@@ -47,6 +47,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
             across_keys: None,
             algorithm: None,
             round_trips_at_most: Some(1),
+            in_background: false,
         },
         rounds: rounds(admitted),
         checks: Vec::new(),

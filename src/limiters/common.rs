@@ -25,6 +25,7 @@ pub fn counter_contract(settings: &Settings, denials: Denials) -> Contract {
         across_keys: None,
         algorithm: None,
         round_trips_at_most: None,
+        in_background: false,
     }
 }
 
@@ -47,6 +48,7 @@ pub fn bucket_contract(settings: &Settings, capacity: Limit, clock: DecidingCloc
         across_keys: None,
         algorithm: None,
         round_trips_at_most: None,
+        in_background: false,
     }
 }
 

@@ -32,7 +32,7 @@ pub static SPEC: Spec = Spec {
     build: |build| Arc::new(CostBased { settings: build.settings, store: build.store }),
 };
 
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("cost_based.lua")));
+pub(super) static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("cost_based.lua")));
 
 fn contract(settings: &Settings) -> Contract {
     let ends = settings.param("ttl") == "missing";

@@ -36,13 +36,14 @@ fn contract(settings: &Settings) -> Contract {
     }
 }
 
-struct FixedWindowLua {
-    settings: Settings,
-    store: Arc<dyn Store>,
+/// The counter that the script keeps.
+pub(super) struct FixedWindowLua {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
 }
 
 impl FixedWindowLua {
-    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
+    pub async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
         let args = vec![cost.get().to_string(), self.settings.window.millis().to_string()];
         let reply = self.store.eval(&SCRIPT, &[key], args).await?.expect_list(2)?;
         let count = reply[0].expect_int()?;

@@ -31,50 +31,70 @@ pub static SPEC: Spec = Spec {
     needs_server: None,
     check: common::can_be_kept,
     contract,
-    build: |build| Arc::new(Numbered { settings: build.settings, store: build.store, clock: build.clock }),
+    build: |build| {
+        let one_trip = build.settings.param("trips") == "one";
+        Arc::new(Numbered { settings: build.settings, store: build.store, clock: build.clock, one_trip })
+    },
 };
 
 fn contract(settings: &Settings) -> Contract {
+    let trips = if settings.param("trips") == "one" { 1 } else { 2 };
+    Contract { round_trips_at_most: Some(trips), ..numbered_contract(settings) }
+}
+
+/// The contract of a counter per window, whoever keeps it.
+pub(super) fn numbered_contract(settings: &Settings) -> Contract {
     let (limit, window) = (settings.limit, settings.window);
     Contract {
         bound: Bound::AlignedWindow { limit, window },
         clock: DecidingClock::App,
         key_ttl_at_most: common::kept(settings, 1).ok(),
         algorithm: Some(Algorithm::AlignedWindow { limit, window, denials: Denials::Charged }),
-        round_trips_at_most: Some(if settings.param("trips") == "one" { 1 } else { 2 }),
+        round_trips_at_most: Some(1),
         ..common::counter_contract(settings, Denials::Charged)
     }
 }
 
-struct Numbered {
-    settings: Settings,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+/// A counter per window.
+pub(super) struct Numbered {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub one_trip: bool,
 }
 
 impl Numbered {
-    /// The key of the window that is open now, and the milliseconds it has left.
-    fn open_window(&self, key: &str) -> (String, u64) {
-        let (number, left) = common::open_window(&self.settings, &*self.clock);
-        (format!("{key}:{number}"), left)
+    /// The number of the window that is open now, and the milliseconds it has left.
+    pub fn open_window(&self) -> (i64, u64) {
+        common::open_window(&self.settings, &*self.clock)
     }
 
     fn expire(&self, key: &str) -> Command {
         Command::new("PEXPIRE").arg(key).arg(common::kept_ms(&self.settings, 1))
     }
 
-    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
-        let (key, left) = self.open_window(key);
-        let count = if self.settings.param("trips") == "one" {
+    /// Counts in the window of this number; answers with the count.
+    pub async fn count(&self, key: &str, number: i64, cost: Cost) -> Result<i64, StoreError> {
+        let key = format!("{key}:{number}");
+        if self.one_trip {
             let commands = vec![common::incr(&key, cost), self.expire(&key)];
-            common::first_int(&self.store.pipeline(commands).await?)?
-        } else {
-            let count = self.store.command(common::incr(&key, cost)).await?.expect_int()?;
-            if count == i64::from(cost.get()) {
-                self.store.command(self.expire(&key)).await?;
-            }
-            count
-        };
+            return common::first_int(&self.store.pipeline(commands).await?);
+        }
+        let count = self.store.command(common::incr(&key, cost)).await?.expect_int()?;
+        if count == i64::from(cost.get()) {
+            self.store.command(self.expire(&key)).await?;
+        }
+        Ok(count)
+    }
+
+    pub async fn preset(&self, key: &str, used: u64) -> Result<(), StoreError> {
+        let (number, _) = self.open_window();
+        common::preset_counter(&*self.store, &self.settings, &format!("{key}:{number}"), used).await
+    }
+
+    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
+        let (number, left) = self.open_window();
+        let count = self.count(key, number, cost).await?;
         Ok(common::counted(&self.settings, cost, count, Some(Duration::from_millis(left))))
     }
 }
@@ -85,9 +105,6 @@ impl Limiter for Numbered {
     }
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            let (key, _) = self.open_window(key);
-            common::preset_counter(&*self.store, &self.settings, &key, used).await
-        })
+        Box::pin(self.preset(key, used))
     }
 }

@@ -48,6 +48,7 @@ fn contract(settings: &Settings) -> Contract {
         across_keys: None,
         algorithm: common::fixed_window(settings, Denials::Charged),
         round_trips_at_most: Some(0),
+        in_background: false,
     }
 }
 

@@ -1,9 +1,12 @@
 //! The limiters, one file each with its script beside it. A new one is a file and its line in
 //! [`ALL`]; `rl-lab list`, the help, the README's table and the conformance tests read it.
 
+pub mod async_count_flag;
 pub mod atomic_throttle;
+mod background;
 mod common;
 pub mod cost_based;
+pub mod exceeded_cache;
 pub mod external;
 pub mod fixed_window_lua;
 pub mod fixed_window_numbered;
@@ -16,12 +19,16 @@ pub mod laravel;
 pub mod laravel_throttle_redis;
 pub mod leaky_bucket_lua;
 pub mod local_sync;
+pub mod local_budget_lua;
+pub mod local_then_global;
 pub mod login_guard;
 pub mod multi_incr_expire_nx;
 pub mod multi_limit;
 pub mod policies;
 pub mod quota_by_period;
+pub mod regional;
 pub mod set_nx_then_incr;
+pub mod sharded_counter;
 pub mod sliding_counter_lua;
 pub mod sliding_log_lua;
 pub mod sliding_log_pipeline;
@@ -60,14 +67,20 @@ pub static ALL: &[&Spec] = &[
     &in_memory::SPEC,
     &static_split::SPEC,
     &local_sync::SPEC,
+    &local_budget_lua::SPEC,
     &token_reservation::SPEC,
+    &sharded_counter::SPEC,
     &multi_limit::SPEC,
     &cost_based::SPEC,
     &login_guard::SPEC,
     &quota_by_period::SPEC,
     &watch_multi_bucket::SPEC,
+    &exceeded_cache::SPEC,
+    &async_count_flag::SPEC,
+    &local_then_global::SPEC,
     &sliding_log_time_argv::SPEC,
     &two_key_bucket::SPEC,
+    &regional::SPEC,
 ];
 
 /// A catalogue number that is a limiter with some of its parameters set.

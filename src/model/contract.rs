@@ -222,6 +222,10 @@ pub struct Contract {
     /// to retry; `None` if there is no such number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_at_most: Option<u32>,
+    /// Whether it goes on after a call has its answer. That takes time of its own, which nobody can skip, and
+    /// no schedule of calls says when it is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_background: bool,
 }
 
 impl Contract {

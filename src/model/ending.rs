@@ -199,6 +199,7 @@ mod tests {
             across_keys: None,
             algorithm: None,
             round_trips_at_most: None,
+            in_background: false,
         }
     }
 

@@ -214,12 +214,12 @@ pub fn measure(cell: &Cell) -> Figures {
         }
     };
     let whole: Vec<&Round> = cell.rounds.iter().filter(|r| r.complete).collect();
-    let fullest = |of: fn(&Probe) -> Option<u64>| {
+    let fullest = |of: fn(&Probe) -> Option<i128>| {
         whole.iter().filter_map(|r| per_identity(r, of)).max_by(f64::total_cmp).map(|n| rounded(n, 1))
     };
-    set(Figure::BytesPerIdentity, fullest(|p| p.bytes));
-    set(Figure::EntriesPerIdentity, fullest(Probe::entries));
-    set(Figure::CountedPerIdentity, fullest(Probe::counted));
+    set(Figure::BytesPerIdentity, fullest(|p| p.bytes.map(i128::from)));
+    set(Figure::EntriesPerIdentity, fullest(|p| p.entries().map(i128::from)));
+    set(Figure::CountedPerIdentity, fullest(|p| p.counted().map(i128::from)));
 
     let decided_in = |r: &Round| r.count(Outcome::Admitted) + r.count(Outcome::Denied);
     let counted: u64 = whole.iter().map(|r| decided_in(r)).sum();
@@ -270,11 +270,11 @@ fn applied(whole: &[&Round]) -> Option<(u64, u64)> {
         if round.keys.len() != round.ops.len() {
             return None;
         }
-        let held: BTreeMap<&str, u64> =
+        let held: BTreeMap<&str, i64> =
             round.probes.iter().filter_map(|p| Some((p.key.as_str(), p.counted()?))).collect();
         told |= !held.is_empty();
         for op in &round.ops {
-            let cost = u64::from(op.cost.get());
+            let cost = i64::from(op.cost.get());
             let held = held.get(round.keys[op.key.0 as usize].as_str()).copied().unwrap_or(0);
             unanswered += u64::from(held > 0 && decider(op) != Decider::Store);
             twice += u64::from(held > cost);
@@ -284,14 +284,14 @@ fn applied(whole: &[&Round]) -> Option<(u64, u64)> {
 }
 
 /// The sum over the round's keys, for each identity that made calls. `None` if nothing was looked at.
-fn per_identity(round: &Round, of: fn(&Probe) -> Option<u64>) -> Option<f64> {
+fn per_identity(round: &Round, of: fn(&Probe) -> Option<i128>) -> Option<f64> {
     let identities = round.ops.iter().map(|o| o.key).collect::<BTreeSet<_>>().len();
     // A store without a key for them keeps nothing; keys that nobody weighed may take anything.
     let told = round.probes.is_empty() || round.probes.iter().any(|p| of(p).is_some());
     if identities == 0 || !round.probes_complete || !told {
         return None;
     }
-    Some(round.probes.iter().filter_map(of).sum::<u64>() as f64 / identities as f64)
+    Some(round.probes.iter().filter_map(of).sum::<i128>() as f64 / identities as f64)
 }
 
 /// p50, p99 and the longest of all decided calls, in milliseconds: each the time that at least so
@@ -388,6 +388,16 @@ mod tests {
         let round = admitted(&[(0, 0, 0, 1), (0, 100 * MS, 100 * MS, 1)]);
         assert_eq!(most_in_window(&round, window(100)), 1);
         assert_eq!(most_in_window(&round, window(101)), 2);
+    }
+
+    /// Batches that were given back twice leave a counter below what was handed out, and below zero.
+    #[test]
+    fn a_counter_below_zero_is_told_as_what_it_is() {
+        let mut round = admitted(&[(0, 0, 1, 1)]);
+        let (key, at, kind) = ("k".to_owned(), Nanos(2), Some("string".to_owned()));
+        round.probes.push(Probe { key, pttl: 1, at, holds: Some(-200), bytes: None, kind });
+        round.probes_complete = true;
+        assert_eq!(per_identity(&round, |p| p.counted().map(i128::from)), Some(-200.0));
     }
 
     #[test]

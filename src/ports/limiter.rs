@@ -25,12 +25,20 @@ pub trait Limiter: Send + Sync {
     /// Puts the key into the state it has after `used` admitted calls of cost 1, just now.
     /// Called before the round, while nothing else runs.
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Returns when nothing of it goes on behind its calls. Called at the end of a round, before the store is
+    /// looked at; whoever has work there owns it, and ends it with itself.
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// What a limiter is built from.
 pub struct Build {
     pub settings: Settings,
     pub store: Arc<dyn Store>,
+    /// The stores of the other regions, in their order, where there are some.
+    pub others: Vec<Arc<dyn Store>>,
     pub clock: Arc<dyn Clock>,
     /// The app server it runs on: names made here differ from those made elsewhere.
     pub node: NodeId,

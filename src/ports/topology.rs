@@ -93,6 +93,8 @@ pub enum Entry {
     Sentinel { master: String, sentinels: Vec<SocketAddr> },
     /// They ask any of these for the slots, and follow redirections.
     Cluster { seeds: Vec<SocketAddr> },
+    /// One of them is told to each: that of its region.
+    Regions(Vec<SocketAddr>),
 }
 
 impl Deployment {

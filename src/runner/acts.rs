@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::drive::keys_of;
 use super::faults::Faults;
 use super::record::Recorder;
 use crate::clients::patient::Patient;
@@ -72,6 +73,8 @@ pub struct Acts {
     time_moves: bool,
     failed: Mutex<Option<redis::RedisError>>,
     faults: Option<Arc<Faults>>,
+    /// What the keys of the round have in their names.
+    prefix: Mutex<String>,
 }
 
 impl Acts {
@@ -82,8 +85,8 @@ impl Acts {
         plan: &WorkloadPlan,
         faults: Option<Arc<Faults>>,
     ) -> Result<Self, redis::RedisError> {
-        let failed = Mutex::new(None);
-        let mut acts = Self { connection, recorder, turn_ns: 1, time_moves: true, failed, faults };
+        let (failed, prefix) = (Mutex::new(None), Mutex::default());
+        let mut acts = Self { connection, recorder, turn_ns: 1, time_moves: true, failed, faults, prefix };
         if plan.acts.iter().any(|a| a.act == Act::BusyScript) {
             // The fastest of three: what else runs on the machine only makes it slower.
             let mut fastest = u64::MAX;
@@ -116,6 +119,11 @@ impl Acts {
         }
     }
 
+    /// Tells what the keys of the next round have in their names.
+    pub fn begin_round(&self, prefix: &str) {
+        prefix.clone_into(&mut self.prefix.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Why an act could not be done, if so.
     pub fn failure(&self) -> Option<redis::RedisError> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -139,6 +147,14 @@ impl Acts {
                 let have: u64 = wait.query_async(&mut connection).await?;
                 redis::cmd("DEL").arg(MARKER).exec_async(&mut connection).await?;
                 return Ok(Some(format!("WAIT 1 500 says {have}")));
+            }
+            Act::Lift => {
+                let prefix = self.prefix.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let listed = keys_of(&mut connection, &prefix).await?;
+                for key in &listed {
+                    redis::cmd("DEL").arg(key).exec_async(&mut connection).await?;
+                }
+                return Ok(Some(format!("{} keys removed", listed.len())));
             }
             Act::Fill => return self.fill(planned).await.map(Some),
             Act::Empty => {

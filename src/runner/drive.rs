@@ -12,24 +12,22 @@ use super::deploy::Deployed;
 use super::faults::Faults;
 use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
+use super::reach::{Reach, add_traffic, connect};
 use super::record::Recorder;
 use super::timeline::{Aging, NodeClock, RoundTime};
 use crate::backends::worker::Workers;
-use crate::clients::Access;
 use crate::clients::at_step::{AtStep, Told};
-use crate::clients::declared_keys::{DeclaredKeys, Touched};
-use crate::clients::far::Far;
 use crate::clients::patient::Patient;
 use crate::model::contract::{Bound, DecidingClock, Scope};
 use crate::model::history::{CrashPoint, Event, KeyLeft};
 use crate::model::report::{CellHonesty, ServerInfo};
 use crate::model::scenario::{NodesAs, PlannedCall, PlannedFault, Setup, Time, WorkloadPlan};
-use crate::model::units::{Cost, Nanos, NodeId, OpId, Seed};
+use crate::model::units::{Cost, Nanos, NodeId, Seed};
 use crate::ports::clock::Clock;
 use crate::ports::limiter::{Build, Fleet, Limiter, Settings, Spec};
 use crate::ports::policy::Wrap;
 use crate::ports::route::Route;
-use crate::ports::store::{Call, SharedHook, StepAction, Store, as_call};
+use crate::ports::store::{Call, SharedHook, StepAction, as_call};
 use crate::ports::workload::{Actor, Offer, Record};
 use crate::workloads;
 
@@ -43,6 +41,8 @@ pub struct Drive<'a> {
     pub route: Arc<dyn Route>,
     /// The servers that share the keys between them, where that is a cluster.
     pub seeds: Vec<SocketAddr>,
+    /// The stores of the regions, where there are several.
+    pub regions: Vec<SocketAddr>,
     /// What breaks meanwhile.
     pub faults: Option<Arc<Faults>>,
     /// Prefix of every key of the cell.
@@ -54,6 +54,13 @@ pub struct Drive<'a> {
     pub workers: Option<Arc<Workers>>,
     /// Told after each round, with its number from 1.
     pub round_done: &'a (dyn Fn(u32) + Sync),
+}
+
+impl Drive<'_> {
+    /// The servers that keep keys, where those are several.
+    fn servers(&self) -> &[SocketAddr] {
+        if self.regions.is_empty() { &self.seeds } else { &self.regions }
+    }
 }
 
 /// Drives all rounds. An error is one of the environment (the store is not there at all); what
@@ -121,6 +128,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             NodesAs::Tasks => None,
         };
         let prefix = format!("{}-{index}:", drive.prefix);
+        acts.begin_round(&prefix);
         let key = format!("{prefix}{}", workload.identity(0));
         let drift_before = drive.recorder.wall_drift_ns();
         let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
@@ -135,15 +143,22 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let nodes =
             processes.as_ref().map_or_else(|| build(drive, &stores, &begins, &fleet), Processes::limiters);
         preset(drive, &nodes, &key).await?;
-        let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
-            .then(|| Arc::new(Aging::new(probe.clone(), &prefix, moments)));
+        let aging = if time_of(drive.plan, drive.cell) == Time::Skipped {
+            let mut stores = vec![probe.clone()];
+            for region in drive.regions.iter().skip(1) {
+                stores.push(admin(*region).await?);
+            }
+            Some(Arc::new(Aging::new(stores, &prefix, moments)))
+        } else {
+            None
+        };
         let time = RoundTime {
             recorder: Arc::clone(drive.recorder),
             stop: drive.recorder.stop(),
             aging: aging.clone(),
         };
         let mut loads = Vec::new();
-        for seed in &drive.seeds {
+        for seed in drive.servers() {
             loads.push(commands_of(&mut admin(*seed).await?).await?);
         }
         if let Some(faults) = &drive.faults {
@@ -182,6 +197,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         };
         let (looked, ()) = tokio::join!(calls, acts.beside(workload, began, over));
         looked?;
+        for node in &offer.nodes {
+            node.settle().await;
+        }
         cpu += thread_cpu().saturating_sub(cpu_before);
         let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
         busy += span(began, drive.recorder.now()).saturating_sub(skipped);
@@ -210,10 +228,10 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         if drive.recorder.stopped() {
             break;
         }
-        if drive.seeds.is_empty() {
+        if drive.servers().is_empty() {
             probe_keys(drive, &mut probe, &prefix).await?;
         }
-        for (seed, before) in drive.seeds.iter().zip(&loads) {
+        for (seed, before) in drive.servers().iter().zip(&loads) {
             let mut node = admin(*seed).await?;
             let commands = commands_of(&mut node).await?.saturating_sub(*before);
             drive.recorder.event(Event::Load { node: seed.to_string(), commands, at: drive.recorder.now() });
@@ -269,9 +287,12 @@ async fn heartbeat(recorder: Arc<Recorder>) {
     }
 }
 
-/// How the waits of a cell go by: nobody can skip what a limiter reads from the server's clock.
+/// How the waits of a cell go by: nobody can skip what a limiter reads from the server's clock, nor what it does
+/// behind its calls.
 pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
-    match cell.contract().clock {
+    let contract = cell.contract();
+    match contract.clock {
+        _ if contract.in_background => Time::Real,
         DecidingClock::Server => Time::Real,
         DecidingClock::App | DecidingClock::Expiry => plan.scenario.time,
     }
@@ -353,68 +374,13 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
     Ok((1..).zip(&steps).flat_map(at).collect())
 }
 
-/// One store per node, connected unless the pool is to be cold. The first node's has a hook of its own.
-async fn connect(
-    drive: &Drive<'_>,
-    admin: &Patient,
-    first: Option<SharedHook>,
-) -> anyhow::Result<Vec<Arc<dyn Store>>> {
-    let workload = &drive.cell.setup.workload;
-    if workload.nodes_as == NodesAs::Processes {
-        return Ok(Vec::new());
-    }
-    let observe = &drive.cell.setup.observe;
-    let (connections, nodes) = (workload.connections.get(), workload.most_nodes());
-    let mut stores = Vec::new();
-    for node in 0..nodes {
-        let access = Access {
-            route: Arc::clone(&drive.route),
-            seeds: drive.seeds.clone(),
-            connections: workloads::connections_of(node, connections, nodes) as usize,
-            hook: first.clone().filter(|_| node == 0).or_else(|| hook(drive)),
-            user: None,
-            dial: None,
-        };
-        let unreachable = || format!("node {node} cannot reach {}", drive.address);
-        let connect = drive.cell.client.connect;
-        let store: Arc<dyn Store> = if observe.keys {
-            let user = format!("rl-lab-{node}");
-            let touched = touched(drive);
-            let store = DeclaredKeys::connect(connect, access, admin.clone(), &user, touched).await;
-            Arc::new(store.with_context(unreachable)?)
-        } else {
-            connect(access)
-        };
-        if !workload.cold_pool {
-            store.warm_up().await.with_context(unreachable)?;
-        }
-        stores.push(store);
-    }
-    Ok(stores)
-}
-
-fn touched(drive: &Drive<'_>) -> Touched {
-    let recorder = Arc::clone(drive.recorder);
-    Arc::new(move |op, keys, refused| {
-        recorder.event(Event::Touch { op: OpId(op), keys, refused, at: recorder.now() });
-    })
-}
-
-fn hook(drive: &Drive<'_>) -> Option<SharedHook> {
-    let round_trip = drive.cell.setup.observe.round_trip;
-    if round_trip.is_zero() {
-        return drive.hook.clone();
-    }
-    Some(Far { round_trip: round_trip.duration(), other: drive.hook.clone() }.shared())
-}
-
 fn build(
     drive: &Drive<'_>,
-    stores: &[Arc<dyn Store>],
+    stores: &[Reach],
     begins: &Arc<OnceLock<Nanos>>,
     fleet: &Arc<Fleet>,
 ) -> Vec<Arc<dyn Limiter>> {
-    let one = |(node, store): (u16, &Arc<dyn Store>)| {
+    let one = |(node, reach): (u16, &Reach)| {
         let wrong = drive.cell.setup.clocks.iter().find(|c| c.node == node).copied();
         let clock: Arc<dyn Clock> = Arc::new(NodeClock {
             recorder: Arc::clone(drive.recorder),
@@ -422,8 +388,9 @@ fn build(
         });
         let limit = drive.cell.settings.limit;
         let make = |spec: &Spec, settings: Settings, version: u64| {
-            let (store, clock, fleet) = (Arc::clone(store), Arc::clone(&clock), Arc::clone(fleet));
-            (spec.build)(Build { settings, store, clock, node: NodeId(node), version, fleet })
+            let (store, others) = (Arc::clone(&reach.store), reach.others.clone());
+            let (clock, fleet) = (Arc::clone(&clock), Arc::clone(fleet));
+            (spec.build)(Build { settings, store, others, clock, node: NodeId(node), version, fleet })
         };
         let mut inner = make(drive.cell.spec, drive.cell.settings.clone(), 0);
         for (number, version) in (1..).zip(&drive.cell.deploys).filter(|(_, v)| v.planned.is_for(node)) {
@@ -454,14 +421,6 @@ async fn preset(drive: &Drive<'_>, nodes: &[Arc<dyn Limiter>], key: &str) -> any
         drive.recorder.event(Event::Preset { key: key.to_owned(), used, node, invoke, complete });
     }
     Ok(())
-}
-
-fn add_traffic(honesty: &mut CellHonesty, stores: &[Arc<dyn Store>]) {
-    for store in stores {
-        let traffic = store.traffic();
-        honesty.commands += traffic.commands;
-        honesty.round_trips += traffic.round_trips;
-    }
 }
 
 /// A connection of the lab's own, for looking at the store between rounds.
@@ -511,7 +470,7 @@ async fn commands_of(connection: &mut Patient) -> anyhow::Result<u64> {
 }
 
 /// The keys that hold this prefix, each once.
-async fn keys_of(connection: &mut Patient, prefix: &str) -> anyhow::Result<Vec<String>> {
+pub async fn keys_of(connection: &mut Patient, prefix: &str) -> Result<Vec<String>, redis::RedisError> {
     let mut all = Vec::new();
     let mut cursor: u64 = 0;
     loop {
@@ -522,8 +481,7 @@ async fn keys_of(connection: &mut Patient, prefix: &str) -> anyhow::Result<Vec<S
             .arg("COUNT")
             .arg(1000)
             .to_owned();
-        let (next, keys): (u64, Vec<String>) =
-            scan.query_async(connection).await.context("the keys of the round cannot be listed")?;
+        let (next, keys): (u64, Vec<String>) = scan.query_async(connection).await?;
         all.extend(keys);
         cursor = next;
         if cursor == 0 {
@@ -536,7 +494,7 @@ async fn keys_of(connection: &mut Patient, prefix: &str) -> anyhow::Result<Vec<S
 }
 
 /// A counter's value, or how many members the key has.
-async fn held(connection: &mut Patient, key: &str, kind: &str) -> anyhow::Result<Option<u64>> {
+async fn held(connection: &mut Patient, key: &str, kind: &str) -> anyhow::Result<Option<i64>> {
     let ask = match kind {
         "string" => "GET",
         "zset" => "ZCARD",

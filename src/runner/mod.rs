@@ -15,6 +15,7 @@ pub mod matrix;
 mod nodes;
 pub mod out;
 pub mod plan;
+mod reach;
 pub mod record;
 pub mod scenarios;
 pub mod serve;

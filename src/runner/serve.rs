@@ -169,6 +169,7 @@ impl Node {
         let build = Build {
             settings: settings.clone(),
             store: Arc::clone(&store),
+            others: Vec::new(),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             node: hello.node,
             // Whoever is started in its place makes other names.

@@ -41,7 +41,7 @@ impl Stage {
             (Entry::Sentinel { master, sentinels }, None) => (Asked::of(master, sentinels), None),
             (_, Some(way)) => configured(way.address()),
             (Entry::Direct(address), None) => configured(*address),
-            (Entry::Cluster { .. }, None) => configured(deployment.primary.address()),
+            (Entry::Cluster { .. } | Entry::Regions(_), None) => configured(deployment.primary.address()),
         };
         Ok(Self { deployment, route, configured, way })
     }
@@ -50,6 +50,14 @@ impl Stage {
     pub fn seeds(&self) -> Vec<SocketAddr> {
         match &self.deployment.entry {
             Entry::Cluster { seeds } => seeds.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The stores of the regions, where there are several.
+    pub fn regions(&self) -> Vec<SocketAddr> {
+        match &self.deployment.entry {
+            Entry::Regions(addresses) => addresses.clone(),
             _ => Vec::new(),
         }
     }

@@ -97,7 +97,8 @@ impl RoundTime {
 
 /// Moves the expiry of a round's keys.
 pub struct Aging {
-    connection: Patient,
+    /// To each store that keeps some of them.
+    stores: Vec<Patient>,
     prefix: String,
     /// Whether the server tells expiries as moments (from 7.0), which leaves nothing to rounding.
     moments: bool,
@@ -126,26 +127,23 @@ end
 return 1";
 
 impl Aging {
-    pub fn new(connection: Patient, prefix: &str, moments: bool) -> Self {
+    pub fn new(stores: Vec<Patient>, prefix: &str, moments: bool) -> Self {
         let (prefix, failed) = (prefix.to_owned(), Mutex::new(None));
-        Self { connection, prefix, moments, aged_ms: AtomicU64::new(0), failed }
+        Self { stores, prefix, moments, aged_ms: AtomicU64::new(0), failed }
     }
 
     /// Answers whether it could be done; the reason why not is kept.
     async fn age(&self, ms: u64) -> bool {
-        let mut connection = self.connection.clone();
         let mut eval = redis::cmd("EVAL");
         eval.arg(AGE).arg(0).arg(format!("*{}*", self.prefix)).arg(ms).arg(i32::from(self.moments));
-        match eval.exec_async(&mut connection).await {
-            Ok(()) => {
-                self.aged_ms.fetch_add(ms, Ordering::Relaxed);
-                true
-            }
-            Err(error) => {
+        for store in &self.stores {
+            if let Err(error) = eval.exec_async(&mut store.clone()).await {
                 *self.slot() = Some(error);
-                false
+                return false;
             }
         }
+        self.aged_ms.fetch_add(ms, Ordering::Relaxed);
+        true
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<redis::RedisError>> {

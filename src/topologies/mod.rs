@@ -2,6 +2,7 @@
 
 mod ask;
 pub mod cluster;
+pub mod regions;
 pub mod replica;
 pub mod sentinel;
 pub mod single;
@@ -11,7 +12,7 @@ use crate::model::names;
 use crate::ports::topology::Topology;
 
 pub static ALL: &[&dyn Topology] =
-    &[&single::Single, &replica::Replica, &sentinel::Sentinel, &cluster::Cluster];
+    &[&single::Single, &replica::Replica, &sentinel::Sentinel, &cluster::Cluster, &regions::Regions];
 
 /// A primary, so many replicas and so many sentinels, as faults name them.
 fn named(replicas: u32, sentinels: usize) -> Vec<String> {

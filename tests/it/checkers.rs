@@ -164,6 +164,14 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("clock-independent.good", "sliding-log-lua:clock=server", "clock-independent", Pass),
     ("clock-independent.bad", "sliding-log-lua", "clock-independent", Fail),
     ("clock-independent.bad", "sliding-log-lua", "never-over-limit", Fail),
+    // Two of two, a refusal, the counter removed, and two more: had nobody lifted the limit, four of two.
+    ("lift-takes-effect.good", "fixed-window-lua", "lift-takes-effect", Pass),
+    ("lift-takes-effect.good", "fixed-window-lua", "never-over-limit", Unknown),
+    // Refused after it, where two calls that nobody knows about may have been counted after it.
+    ("lift-takes-effect.good", "incr-then-expire", "lift-takes-effect", Unknown),
+    // Refused after it at once; or when one of two was used.
+    ("lift-takes-effect.bad", "exceeded-cache", "lift-takes-effect", Fail),
+    ("lift-takes-effect.bad", "cost-based", "lift-takes-effect", Fail),
     ("keys-declared-and-one-slot.cluster.bad", "two-key-bucket:tag=no", "keys-declared-and-one-slot", Fail),
 ];
 
@@ -335,6 +343,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         address,
         route: Configured::at(address),
         seeds: Vec::new(),
+        regions: Vec::new(),
         faults: None,
         prefix,
         seed: Seed(1),

@@ -97,6 +97,7 @@ async fn known_faults_are_convicted_by_two_clients_with_the_shortest_schedule() 
         ("laravel-throttle", 1, 1, "never-over-limit", 8),
         ("laravel-throttle-redis", 1, 1, "never-over-limit", 4),
         ("token-reservation", 1, 2, "never-over-limit", 6),
+        ("sharded-counter:ttl=script", 1, 1, "never-over-limit", 4),
         ("sliding-log-time-argv", 2, 1, "never-over-limit", 2),
     ];
     on_ground("convicted", |ground| {
@@ -114,8 +115,13 @@ async fn known_faults_are_convicted_by_two_clients_with_the_shortest_schedule() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exact_limiters_are_certified_for_three_clients_a_crash_and_a_tick() {
-    let exact =
-        ["multi-incr-expire-nx", "fixed-window-lua", "gcra-lua:clock=app", "token-bucket-lua:clock=app"];
+    let exact = [
+        "multi-incr-expire-nx",
+        "fixed-window-lua",
+        "local-budget-lua",
+        "gcra-lua:clock=app",
+        "token-bucket-lua:clock=app",
+    ];
     on_ground("certified", |ground| {
         for limiter in exact {
             for limit in [1, 2] {
@@ -159,6 +165,8 @@ async fn a_clock_that_runs_on_is_never_certified() {
         assert!(found.inconclusive.is_some_and(|why| why.contains("time-canonicalised")));
         let found = explored(subject(ground, "in-memory", 1), asked, true);
         assert!(found.not_applicable.is_some_and(|why| why.contains("asks no store")));
+        let found = explored(subject(ground, "async-count-flag", 1), asked, true);
+        assert!(found.not_applicable.is_some_and(|why| why.contains("behind its calls")));
     })
     .await;
 }

@@ -153,6 +153,7 @@ impl Variant {
         (self.spec.build)(Build {
             settings: self.settings.clone(),
             store,
+            others: Vec::new(),
             clock,
             node: NodeId(0),
             version: 0,
@@ -162,7 +163,8 @@ impl Variant {
 
     /// Whether it is known for keys that stay, after a first call of this cost.
     pub fn leaves_keys(&self, cost: u32) -> bool {
-        self.settings.param("expire") == "no" || (self.settings.param("ttl") == "first" && cost > 1)
+        let first = self.spec.name == "cost-based" && self.settings.param("ttl") == "first";
+        self.settings.param("expire") == "no" || (first && cost > 1)
     }
 
     /// Whether a refused call is charged. Three promise that it is not and are known to break it.
@@ -172,14 +174,24 @@ impl Variant {
         known || self.contract().denials == Denials::Charged
     }
 
-    /// Whether it says what is left. Who hands out a batch by itself does not know.
+    /// Whether it says what is left. Who hands out a batch by itself does not know, nor who asks one part of
+    /// several.
     pub fn tells_what_is_left(&self) -> bool {
-        self.spec.name != "token-reservation"
+        let batches = ["token-reservation", "local-budget-lua"].contains(&self.spec.name);
+        !batches && self.settings.param("mode") != "share"
     }
 
-    /// Whether calls in the same millisecond count one by one. The one that names its entries after
-    /// the time is known not to.
+    /// The largest call it ever admits: a share of the limit is a limit of its own.
+    pub fn largest(&self) -> u64 {
+        match self.settings.param("mode") {
+            "share" => self.settings.limit.get().div_ceil(self.settings.count("shards").get()),
+            _ => self.settings.limit.get(),
+        }
+    }
+
+    /// Whether calls that follow each other closely count one by one. The one that names its entries after
+    /// the time is known not to, nor the one that counts when they have their answers.
     pub fn counts_every_call(&self) -> bool {
-        self.spec.name != "sliding-log-time-argv"
+        self.spec.name != "sliding-log-time-argv" && !self.contract().in_background
     }
 }

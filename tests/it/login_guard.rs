@@ -16,6 +16,7 @@ fn guard(ground: &Ground, params: &[(&str, &str)]) -> LoginGuard {
     LoginGuard::new(Build {
         settings,
         store: ground.store(None),
+        others: Vec::new(),
         clock: clock::system(),
         node: NodeId(0),
         version: 0,

@@ -1,6 +1,7 @@
 //! The lab from outside: one binary for all integration tests, so that they link once.
 
 mod backends;
+mod batches;
 mod broken;
 mod checkers;
 mod completions;

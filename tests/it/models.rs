@@ -18,18 +18,26 @@ use crate::ground::{FORTY_DAYS_MS, Ground, Variant};
 
 /// What no model tells: a window that never ends or is pushed on by every call, expiries that come
 /// apart, entries that collapse, keys whose fate hangs on other keys.
-const NO_ALGORITHM: [&str; 13] = [
+const NO_ALGORITHM: [&str; 21] = [
+    "async-count-flag",
     "cost-based:ttl=first",
     "get-then-incr:expire=no",
     "incr-expire-pipeline",
     "incr-expire-pipeline:atomic=yes",
     "laravel-throttle",
     "laravel-attempt",
+    "local-budget-lua",
+    "local-budget-lua:edge=keep",
+    "local-budget-lua:ttl=first",
+    "local-then-global",
     "login-guard",
     "multi-limit",
     "multi-limit:form=one-by-one",
     "multi-limit:form=pipeline",
     "multi-limit:tag=no",
+    "sharded-counter:mode=share",
+    "regional",
+    "regional:form=merged",
     "sliding-log-time-argv",
     "token-reservation",
 ];

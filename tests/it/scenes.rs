@@ -16,7 +16,7 @@ on_both! {
 }
 
 /// A run as written, of some of its limiters.
-fn run(lab: &Lab, scenario: &str, backend: &str, limiters: &str, more: &[&str]) -> Report {
+pub fn run(lab: &Lab, scenario: &str, backend: &str, limiters: &str, more: &[&str]) -> Report {
     let args = [&[scenario, "--backend", backend, "--format", "json", "--limiters", limiters], more].concat();
     let report = lab.run(&args).exits(0).report();
     for check in report.cells.iter().flat_map(|c| &c.checks) {
@@ -26,12 +26,12 @@ fn run(lab: &Lab, scenario: &str, backend: &str, limiters: &str, more: &[&str]) 
 }
 
 #[track_caller]
-fn figure(cell: &CellReport, figure: Figure) -> f64 {
+pub fn figure(cell: &CellReport, figure: Figure) -> f64 {
     let told = cell.figures.get(&figure).copied();
     told.unwrap_or_else(|| panic!("{} of {}: {:?}", figure.name(), cell.limiter, cell.figures))
 }
 
-fn varied<'a>(report: &'a Report, limiter: &str, variation: &str) -> &'a CellReport {
+pub fn varied<'a>(report: &'a Report, limiter: &str, variation: &str) -> &'a CellReport {
     let of = |c: &&CellReport| c.limiter == limiter && c.variation.as_deref() == Some(variation);
     report.cells.iter().find(of).unwrap_or_else(|| panic!("no {limiter} ({variation})"))
 }

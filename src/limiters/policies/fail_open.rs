@@ -46,4 +46,8 @@ impl Limiter for FailOpen {
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.preset(key, used)
     }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        self.inner.settle()
+    }
 }

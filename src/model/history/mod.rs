@@ -95,9 +95,9 @@ pub enum Event {
         key: String,
         pttl: i64,
         at: Nanos,
-        /// A counter's value, or how many members a set, list or hash has.
+        /// A counter's value, which may be negative, or how many members a set, list or hash has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        holds: Option<u64>,
+        holds: Option<i64>,
         /// What the server says the key takes in memory.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
@@ -308,7 +308,7 @@ pub struct KeyLeft {
     pub kind: String,
     /// A counter's value, or how many members there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holds: Option<u64>,
+    pub holds: Option<i64>,
 }
 
 /// A crash and what it left.
@@ -335,20 +335,23 @@ pub struct Probe {
     pub key: String,
     pub pttl: i64,
     pub at: Nanos,
-    pub holds: Option<u64>,
+    pub holds: Option<i64>,
     pub bytes: Option<u64>,
     pub kind: Option<String>,
 }
 
 impl Probe {
     /// What a counter says; `None` for anything that is not a number.
-    pub fn counted(&self) -> Option<u64> {
+    pub fn counted(&self) -> Option<i64> {
         self.holds.filter(|_| self.kind.as_deref() == Some("string"))
     }
 
     /// How many values the key keeps: what a string says is one, whatever number it is.
     pub fn entries(&self) -> Option<u64> {
-        if self.kind.as_deref() == Some("string") { Some(1) } else { self.holds }
+        if self.kind.as_deref() == Some("string") {
+            return Some(1);
+        }
+        self.holds.and_then(|members| u64::try_from(members).ok())
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Act {
     Fill,
     /// What filled it is removed: between two calls.
     Empty,
+    /// The limit is lifted, by removing every key of the round: between two calls.
+    Lift,
 }
 
 impl Act {
@@ -30,6 +32,7 @@ impl Act {
             Self::Wait => "wait",
             Self::Fill => "fill",
             Self::Empty => "empty",
+            Self::Lift => "lift",
         }
     }
 

@@ -498,6 +498,7 @@ verdict = "fail"
             ("[[clock]]\nnode = 0\ndrift_ppm = 100\n", "drifts"),
             ("[topology]\nkind = \"sentinel\"\n", "sentinel"),
             ("[topology]\nkind = \"cluster\"\n", "cluster"),
+            ("[topology]\nkind = \"regions\"\n", "regions"),
             ("[[fault]]\nat = \"1s\"\ndo = \"promote\"\non = \"replica-1\"\n", "promote"),
         ] {
             let refused = Scenario::parse("x.toml", &(steady.clone() + more)).unwrap_err().message;

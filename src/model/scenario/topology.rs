@@ -19,6 +19,9 @@ pub struct TopologyPlan {
     /// Replicas of each primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
+    /// What a round trip to another region takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Span>,
     /// After how long a silent server counts as down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_after: Option<Span>,
@@ -39,6 +42,7 @@ impl Default for TopologyPlan {
             kind: single(),
             primaries: None,
             replicas: None,
+            apart: None,
             down_after: None,
             clock: None,
             replica_clock: None,
@@ -57,6 +61,7 @@ impl TopologyPlan {
         let fields = [
             ("primaries", self.primaries.is_some()),
             ("replicas", self.replicas.is_some()),
+            ("apart", self.apart.is_some()),
             ("down_after", self.down_after.is_some()),
             ("clock", self.clock.is_some()),
             ("replica_clock", self.replica_clock.is_some()),

@@ -162,6 +162,9 @@ impl Setup {
         self.faults.iter().try_for_each(PlannedFault::validate)?;
         self.clocks.iter().try_for_each(|c| c.validate(self.workload.most_nodes()))?;
         self.processes_fit()?;
+        if self.topology.kind == "regions" && self.observe.keys {
+            return Err("keys can only be observed where there is one store, not in regions".to_owned());
+        }
         if self.faults.is_empty() {
             return Ok(());
         }
@@ -192,6 +195,7 @@ impl Setup {
         let kind = self.topology.kind.as_str();
         let asks = ["sentinel", "cluster"].contains(&kind);
         clear(asks, &format!("a topology of kind \"{kind}\", whose clients ask for their server,"))?;
+        clear(kind == "regions", "a topology of kind \"regions\", of which a process is told one store,")?;
         let moves = self.faults.iter().find(|f| MOVES.contains(&f.fault.as_str()));
         moves.map_or(Ok(()), |f| clear(true, &format!("{}, which moves the primary,", f.fault)))
     }

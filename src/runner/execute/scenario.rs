@@ -210,6 +210,7 @@ impl Run<'_> {
             address: stage.address(),
             route: Arc::clone(&stage.route),
             seeds: stage.seeds(),
+            regions: stage.regions(),
             faults: None,
             prefix: format!("rl-lab:{}:{scenario}-{cell_number}", self.report.run),
             seed: self.request.seed,
@@ -296,12 +297,15 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
     }
 }
 
-/// Who reads the server's clock is waited for, but not for ever.
+/// Who reads the server's clock, or works behind its calls, is waited for, but not for ever.
 fn too_long(plan: &Plan, cell: &CellPlan) -> Option<String> {
     const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);
     let planned = cell.setup.workload.planned(cell.setup.limit.window);
     let waited = plan.scenario.time == Time::Skipped && drive::time_of(plan, cell) == Time::Real;
-    (waited && planned.duration() > LONGEST).then(|| {
-        format!("it reads the server's clock, which cannot be moved on, and {planned} are not waited for")
-    })
+    let why = if cell.contract().in_background {
+        "it works behind its calls, where time cannot be skipped"
+    } else {
+        "it reads the server's clock, which cannot be moved on"
+    };
+    (waited && planned.duration() > LONGEST).then(|| format!("{why}, and {planned} are not waited for"))
 }

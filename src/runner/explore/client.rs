@@ -146,6 +146,7 @@ impl Client {
             (recipe.spec.build)(Build {
                 settings: recipe.settings.clone(),
                 store: Arc::clone(&self.store),
+                others: Vec::new(),
                 clock: Arc::new(HeldClock {
                     epoch_ms: recipe.epoch_ms,
                     now_ms: Arc::clone(&recipe.now_ms),

@@ -115,6 +115,11 @@ impl Explored {
 /// Explores. An error is one of the ground: the server is gone.
 pub fn explore(hunt: &Hunt<'_>) -> Result<Explored, Trouble> {
     let mut explored = Explored::default();
+    if hunt.subjects.iter().any(|s| (s.spec.contract)(&s.settings).in_background) {
+        let why = "it counts behind its calls: no schedule of calls says when";
+        explored.not_applicable = Some(why.to_owned());
+        return Ok(explored);
+    }
     let mut worlds = hunt.subjects.iter().map(RedisWorld::new).collect::<Result<Vec<_>, _>>()?;
     if !worlds[0].talks() {
         explored.not_applicable = Some("it asks no store: there is nothing to interleave".to_owned());

@@ -142,6 +142,7 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
             across_keys: settings.across(),
             algorithm: None,
             round_trips_at_most: None,
+            in_background: false,
         },
         requirement: None,
         outage: None,

@@ -128,8 +128,9 @@ impl RedisWorld {
         // Clients end here and the server is waited for by blocking: there is nothing to poll for.
         let runtime = runtime.map_err(|e| Trouble::Lost(format!("no runtime: {e}")))?;
         let window_ms = i64::try_from(subject.settings.window.millis()).unwrap_or(i64::MAX);
-        // A whole number of windows since 1970, in 2027: aligned windows open here.
-        let epoch_ms = 1_800_000_000_000 / window_ms * window_ms;
+        // In 2027, in the middle of an aligned window: at its edge no call would surely belong to it, and none would
+        // be one too many.
+        let epoch_ms = 1_800_000_000_000 / window_ms * window_ms + window_ms / 2;
         let recipe = Recipe {
             spec: subject.spec,
             settings: subject.settings.clone(),
