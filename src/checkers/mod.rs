@@ -13,6 +13,7 @@ pub mod denial_changes_nothing;
 pub mod effects_once;
 pub mod every_key_expires;
 mod groups;
+pub mod headers_honest;
 pub mod keys_declared;
 pub mod matches_model;
 pub mod meets_requirement;
@@ -46,6 +47,7 @@ pub static ALL: &[&dyn Checker] = &[
     &declared_outage_policy::DeclaredOutagePolicy,
     &effects_once::EffectsOnce,
     &clock_independent::ClockIndependent,
+    &headers_honest::HeadersHonest,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

@@ -7,6 +7,7 @@ pub mod ending;
 pub mod figures;
 pub mod groups;
 pub mod history;
+pub mod http;
 pub mod indexed;
 pub mod linear;
 pub mod matrix;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::http;
 use super::units::{Cost, Limit, Nanos, NodeId, OpId};
 
 /// Who made the decision.
@@ -159,7 +160,7 @@ pub fn ceil_millis(span: Duration) -> u64 {
 }
 
 /// What a call did on its way to an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Whether anything may have reached the store.
     pub sent: bool,
@@ -167,6 +168,8 @@ pub struct Trace {
     pub trips: u32,
     /// What the node's clock said, in µs since 1970, if it was read exactly once.
     pub clock_us: Option<i64>,
+    /// What it was answered over HTTP, where it was asked so.
+    pub answer: Option<Box<http::Answer>>,
 }
 
 #[cfg(test)]

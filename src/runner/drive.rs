@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow};
 
 use super::acts::Acts;
 use super::faults::Faults;
+use super::fronts;
 use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
@@ -117,7 +118,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             NodesAs::Processes => {
                 Some(Processes::start(drive, &probe, workload.nodes.get(), point.is_some()).await?)
             }
-            NodesAs::Tasks => None,
+            NodesAs::Tasks | NodesAs::Http => None,
         };
         let prefix = format!("{}-{index}:", drive.prefix);
         let key = format!("{prefix}{}", workload.identity(0));
@@ -130,7 +131,14 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             stores = connect(drive, &probe, Some(dies(point))).await?;
         }
         let begins = Arc::new(OnceLock::new());
-        let nodes = processes.as_ref().map_or_else(|| build(drive, &stores, &begins), Processes::limiters);
+        let mut nodes =
+            processes.as_ref().map_or_else(|| build(drive, &stores, &begins), Processes::limiters);
+        if workload.nodes_as == NodesAs::Http {
+            for (node, inner) in (0..).zip(&mut nodes) {
+                let clock = clock_of(drive, node, &begins);
+                *inner = fronts::before(drive, Arc::clone(inner), clock).await?;
+            }
+        }
         preset(drive, &nodes, &key).await?;
         let aging = (time_of(drive.plan, drive.cell) == Time::Skipped)
             .then(|| Arc::new(Aging::new(probe.clone(), &prefix, moments)));
@@ -326,7 +334,7 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
         let stores = connect(drive, &probe, Some(Arc::clone(&told) as SharedHook)).await?;
         let processes = match drive.cell.setup.workload.nodes_as {
             NodesAs::Processes => Some(Processes::start(drive, &probe, 1, true).await?),
-            NodesAs::Tasks => None,
+            NodesAs::Tasks | NodesAs::Http => None,
         };
         let nodes = match &processes {
             Some(processes) => processes.limiters(),
@@ -410,11 +418,7 @@ fn build(
     begins: &Arc<OnceLock<Nanos>>,
 ) -> Vec<Arc<dyn Limiter>> {
     let one = |(node, store): (u16, &Arc<dyn Store>)| {
-        let wrong = drive.cell.setup.clocks.iter().find(|c| c.node == node).copied();
-        let clock: Arc<dyn Clock> = Arc::new(NodeClock {
-            recorder: Arc::clone(drive.recorder),
-            wrong: wrong.map(|clock| (Arc::clone(begins), clock)),
-        });
+        let clock = clock_of(drive, node, begins);
         let settings = drive.cell.settings.clone();
         let limit = settings.limit;
         let (store, node) = (Arc::clone(store), NodeId(node));
@@ -425,6 +429,13 @@ fn build(
         }
     };
     (0..).zip(stores).map(one).collect()
+}
+
+/// The wall clock of a node.
+fn clock_of(drive: &Drive<'_>, node: u16, begins: &Arc<OnceLock<Nanos>>) -> Arc<dyn Clock> {
+    let wrong = drive.cell.setup.clocks.iter().find(|c| c.node == node).copied();
+    let wrong = wrong.map(|clock| (Arc::clone(begins), clock));
+    Arc::new(NodeClock { recorder: Arc::clone(drive.recorder), wrong })
 }
 
 /// A limiter that counts per node is preset on every node, any other once.

@@ -7,6 +7,7 @@ pub mod execute;
 pub mod exit;
 pub mod explore;
 mod faults;
+mod fronts;
 pub mod judge;
 pub mod linearizable;
 pub mod matrix;

@@ -190,7 +190,7 @@ impl Node {
                 // As many callers as there are calls, unless it is said who calls.
                 let call = Call::new(id as u32, lane.unwrap_or(id as u32));
                 let (decided, trace) = as_call(call, self.limiter.acquire(&key, cost)).await;
-                let Trace { sent, trips, clock_us } = trace;
+                let Trace { sent, trips, clock_us, .. } = trace;
                 let answer = match decided {
                     Ok(decision) => self.decided(id, &decision),
                     Err(error) => undecided(Some(error)),

@@ -309,6 +309,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         client_named: false,
         backend: "local".to_owned(),
         server: ServerInfo::default(),
+        http: false,
         topology: None,
         limit: plan.scenario.limit.limit,
         nodes: 1,

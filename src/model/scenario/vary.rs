@@ -8,6 +8,7 @@ use super::{
     LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault,
     Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
 };
+use crate::model::http::Form;
 use crate::model::units::{Cost, Limit, Micros, Window};
 
 /// What is different. A field that is absent stays as the scenario has it.
@@ -40,6 +41,8 @@ pub struct Vary {
     pub nodes: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes_as: Option<NodesAs>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<Form>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,6 +126,7 @@ impl Setup {
         w.in_flight = vary.in_flight.unwrap_or(w.in_flight);
         w.nodes = vary.nodes.unwrap_or(w.nodes);
         w.nodes_as = vary.nodes_as.unwrap_or(w.nodes_as);
+        w.front = vary.front.unwrap_or(w.front);
         w.keys = vary.keys.unwrap_or(w.keys);
         w.key = vary.key.clone().unwrap_or_else(|| w.key.clone());
         if let Some(bytes) = vary.key_bytes {
@@ -165,8 +169,13 @@ impl Setup {
     /// What a process can neither be asked nor told: the lab holds only its two ends, its clock and its life.
     fn processes_fit(&self) -> Result<(), String> {
         const MOVES: [&str; 2] = ["promote", "demote"];
-        if self.workload.nodes_as == NodesAs::Tasks {
-            return Ok(());
+        match self.workload.nodes_as {
+            NodesAs::Tasks => return Ok(()),
+            NodesAs::Http if self.workload.crash_at_every_step => {
+                return Err("a node behind HTTP does not die: crash_at_every_step".to_owned());
+            }
+            NodesAs::Http => return Ok(()),
+            NodesAs::Processes => {}
         }
         let clear = |given: bool, what: &str| {
             if given { Err(format!("{what} belongs to nodes_as = \"tasks\"")) } else { Ok(()) }

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{PlannedAct, Time};
+use crate::model::http::Form;
 use crate::model::units::{Cost, Limit, Span, Window};
 
 /// How calls are offered. Which fields a shape uses is said in its own file under `workloads/`.
@@ -26,6 +27,9 @@ pub struct WorkloadPlan {
     /// What an app server is.
     #[serde(default, skip_serializing_if = "is_tasks")]
     pub nodes_as: NodesAs,
+    /// How honest the front of a node is, where that is one.
+    #[serde(default, skip_serializing_if = "Form::is_honest")]
+    pub front: Form,
     #[serde(default = "one")]
     pub rounds: NonZeroU32,
     /// What counts as already used when a round begins.
@@ -99,6 +103,8 @@ pub enum NodesAs {
     Tasks,
     /// A process of its own: it can be killed, and its process' clock set apart.
     Processes,
+    /// As `Tasks`, each behind an HTTP server on a port of its own.
+    Http,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
@@ -216,6 +222,9 @@ impl WorkloadPlan {
         check("nodes", self.nodes.get().into(), Self::MOST_CONNECTIONS.into())?;
         if self.nodes_as == NodesAs::Processes {
             check("nodes as processes", self.nodes.get().into(), Self::MOST_PROCESSES.into())?;
+        }
+        if self.front != Form::Honest && self.nodes_as != NodesAs::Http {
+            return Err(format!("front = \"{}\" belongs to nodes_as = \"http\"", self.front.name()));
         }
         check("rounds", self.rounds.get().into(), 10_000)?;
         check("keys", self.keys.get().into(), Self::MOST_KEYS.into())?;
@@ -402,8 +411,10 @@ impl WorkloadPlan {
         } else {
             words += &format!(", {} round{}", self.rounds, plural(self.rounds.get()));
         }
-        if self.nodes_as == NodesAs::Processes {
-            words += ", each node a process of its own";
+        match self.nodes_as {
+            NodesAs::Tasks => {}
+            NodesAs::Processes => words += ", each node a process of its own",
+            NodesAs::Http => words += ", each node behind HTTP",
         }
         if self.preset > 0 {
             words += &format!(", {} already used", self.preset);
