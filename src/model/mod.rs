@@ -10,6 +10,7 @@ pub mod history;
 pub mod indexed;
 pub mod linear;
 pub mod matrix;
+pub mod metrics;
 pub mod names;
 pub mod offset;
 pub mod op;
