@@ -11,6 +11,7 @@ pub mod http;
 pub mod indexed;
 pub mod linear;
 pub mod matrix;
+pub mod metrics;
 pub mod names;
 pub mod offset;
 pub mod op;

@@ -31,6 +31,11 @@ impl Source {
             Self::Local => "local",
         }
     }
+
+    /// Whether it decided because the store did not.
+    pub fn is_instead_of_store(self) -> bool {
+        matches!(self, Self::FailOpen | Self::FailClosed | Self::Fallback)
+    }
 }
 
 /// What a limiter answers.
@@ -68,6 +73,13 @@ pub enum Outcome {
     Failed,
     /// Not completed, or completed without anybody knowing what happened.
     Unknown,
+}
+
+impl Outcome {
+    /// Whether there was a decision.
+    pub fn is_decided(self) -> bool {
+        matches!(self, Self::Admitted | Self::Denied)
+    }
 }
 
 /// A number that may be absent, in eight bytes. A million ops are kept in memory at a time.

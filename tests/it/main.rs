@@ -18,6 +18,7 @@ mod limiters;
 mod linearizable;
 mod login_guard;
 mod matrix;
+mod metrics;
 mod models;
 mod mutants;
 mod polling;
