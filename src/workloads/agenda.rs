@@ -14,6 +14,9 @@ use crate::model::scenario::{PlannedAct, PlannedFault};
 use crate::model::units::{Cost, Nanos, NodeId, Window};
 use crate::ports::workload::Offer;
 
+/// So much longer than it was told a client waits: clocks are read in whole milliseconds.
+pub const READ_IN_WHOLE_MS: i64 = 2_000_000;
+
 /// A call that is to be made. `T` is what the workload needs to know about it afterwards.
 #[derive(Debug, Clone)]
 pub struct Due<T> {

@@ -164,6 +164,15 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("clock-independent.good", "sliding-log-lua:clock=server", "clock-independent", Pass),
     ("clock-independent.bad", "sliding-log-lua", "clock-independent", Fail),
     ("clock-independent.bad", "sliding-log-lua", "never-over-limit", Fail),
+    // Three seconds told and waited out. A service of which nothing is known, asked before the end of its wait
+    // and at it. A date. Nobody refused. Not over HTTP.
+    ("headers-honest.good", "fixed-window-lua", "headers-honest", Pass),
+    ("headers-honest.good", "token-bucket-lua", "headers-honest", Pass),
+    ("headers-honest.good", "gcra-lua", "headers-honest", Pass),
+    ("headers-honest.good", "get-then-incr", "headers-honest", Unknown),
+    ("headers-honest.good", "in-memory", "headers-honest", NotApplicable),
+    // A refusal that is answered 200; each other rule has a limiter in `front.rs`.
+    ("headers-honest.bad", "fixed-window-lua", "headers-honest", Fail),
     ("keys-declared-and-one-slot.cluster.bad", "two-key-bucket:tag=no", "keys-declared-and-one-slot", Fail),
 ];
 

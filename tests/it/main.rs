@@ -10,6 +10,7 @@ mod errors;
 mod evidence;
 mod explore;
 mod figures;
+mod front;
 mod ground;
 mod imports;
 mod layers;

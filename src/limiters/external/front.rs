@@ -24,7 +24,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::model::http::{
     Answer, CONTENT_TYPE, COST, DATE, DRAFT, IDENTITY, REQUEST_ID, RETRY_AFTER, Says, X, whole,
 };
-use crate::model::op::{Decision, Trace};
+use crate::model::metrics::{self, Ended, Metrics};
+use crate::model::op::{Completion, Decision, Outcome, Trace};
 use crate::model::units::Cost;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::Limiter;
@@ -45,16 +46,8 @@ pub struct Served {
     pub prefix: String,
     /// Who is to know what was decided, beside the caller.
     pub watch: Option<Arc<Watch>>,
-    /// What `GET /metrics` says.
-    pub metrics: Option<Arc<dyn Metrics>>,
-}
-
-/// Counts decisions and tells what it counted.
-pub trait Metrics: Send + Sync {
-    /// A call to this path was decided, or had no answer; how long that took.
-    fn note(&self, identity: &str, path: &str, decided: Option<&Decision>, took: Duration);
-    /// In the text format of Prometheus.
-    fn text(&self) -> String;
+    /// What `GET /metrics` says; without it that is a call like any other.
+    pub metrics: Option<Mutex<Metrics>>,
 }
 
 /// What the front did for a call.
@@ -169,8 +162,11 @@ impl Served {
         if let Some(metrics) = &self.metrics
             && request.uri().path() == "/metrics"
         {
-            let text = Response::builder().header(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-            return text.body(Full::from(metrics.text())).unwrap_or_default();
+            let metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+            let text = metrics::render(std::slice::from_ref(&*metrics));
+            let response =
+                Response::builder().header(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
+            return response.body(Full::from(text)).unwrap_or_default();
         }
         let answer = match Asked::read(request.headers(), peer) {
             Ok(asked) => self.ask(asked, request.uri().path()).await,
@@ -187,7 +183,21 @@ impl Served {
         let (decided, trace) = as_call(Call::new(number, number), self.limiter.acquire(&key, cost)).await;
         if let Some(metrics) = &self.metrics {
             let took = self.clock.monotonic().saturating_sub(began);
-            metrics.note(&identity, path, decided.as_ref().ok(), took);
+            let outcome = match &decided {
+                Ok(decision) if decision.allowed => Outcome::Admitted,
+                Ok(_) => Outcome::Denied,
+                Err(error) => match error.completion(trace.sent) {
+                    Completion::Fail(_) => Outcome::Failed,
+                    _ => Outcome::Unknown,
+                },
+            };
+            metrics.lock().unwrap_or_else(PoisonError::into_inner).count(&Ended {
+                user: &identity,
+                endpoint: path,
+                outcome,
+                source: decided.as_ref().ok().map(|d| d.source),
+                waited: (trace.sent || trace.trips > 0).then_some(took),
+            });
         }
         let answer = match &decided {
             Ok(decision) => self.says.decided(decision, self.clock.wall_us()),

@@ -44,6 +44,8 @@ pub struct Target {
     authority: String,
     path: String,
     fields: HeaderMap,
+    /// Whether requests say who calls, at what cost, and which call it is.
+    named: bool,
 }
 
 impl Target {
@@ -73,7 +75,7 @@ impl Target {
         };
         let path = uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
         let (host, authority) = (host.to_owned(), authority.as_str().to_owned());
-        Ok(Self { host, port, authority, path, fields: HeaderMap::new() })
+        Ok(Self { host, port, authority, path, fields: HeaderMap::new(), named: true })
     }
 
     /// Adds a field, written `Name: value`.
@@ -86,13 +88,20 @@ impl Target {
         Ok(self)
     }
 
+    /// The same, with nothing in its requests but what was added.
+    #[must_use]
+    pub fn as_it_is(self) -> Self {
+        Self { named: false, ..self }
+    }
+
     fn request(&self, own: &[(&'static str, &str)]) -> Result<Request<Empty<Bytes>>, StoreError> {
         let cannot = |e: hyper::http::Error| StoreError::NotConnected(format!("this cannot be asked: {e}"));
         let mut request = Request::get(&self.path).header(HOST, &self.authority);
         for (name, value) in &self.fields {
             request = request.header(name, value);
         }
-        for (name, value) in own.iter().filter(|(name, _)| !self.fields.contains_key(*name)) {
+        let named = |name: &str| self.named && !self.fields.contains_key(name);
+        for (name, value) in own.iter().filter(|(name, _)| named(name)) {
             request = request.header(*name, value.as_bytes());
         }
         request.body(Empty::new()).map_err(cannot)
@@ -313,14 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_answer_leaves_open_whether_the_call_was_counted() {
-        let long = |what: &[u8], n: usize| {
-            [b"HTTP/1.1 200 OK\r\n", what]
-                .concat()
-                .repeat(1)
-                .into_iter()
-                .chain(vec![b'x'; n])
-                .collect::<Vec<u8>>()
-        };
+        let long = |what: &[u8], n: usize| [b"HTTP/1.1 200 OK\r\n", what, &vec![b'x'; n]].concat();
         let cases: Vec<(Vec<u8>, bool)> = vec![
             (b"nonsense\r\n\r\n".to_vec(), false),
             (Vec::new(), true),

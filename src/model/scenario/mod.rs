@@ -21,7 +21,7 @@ pub use clock::PlannedClock;
 pub use fault::PlannedFault;
 pub use topology::TopologyPlan;
 pub use vary::{Setup, Vary};
-pub use workload::{NodesAs, PlannedCall, Shape, WorkloadPlan};
+pub use workload::{Behaviour, NodesAs, PlannedCall, Shape, WorkloadPlan};
 
 use super::contract::{Bound, Requirement, Scope};
 use super::figures::{Chart, Figure};

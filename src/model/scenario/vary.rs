@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedFault,
-    Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
+    Behaviour, LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock,
+    PlannedFault, Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
 };
 use crate::model::http::Form;
 use crate::model::units::{Cost, Limit, Micros, Window};
@@ -54,6 +54,8 @@ pub struct Vary {
     pub cost: Option<Cost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Window>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behaviour: Option<Behaviour>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,6 +136,7 @@ impl Setup {
         }
         w.cost = vary.cost.unwrap_or(w.cost);
         w.every = vary.every.or(w.every);
+        w.behaviour = vary.behaviour.or(w.behaviour);
         w.preset = vary.preset.unwrap_or(w.preset);
         w.cold_pool = vary.cold_pool.unwrap_or(w.cold_pool);
         w.workers = vary.workers.or(w.workers);
