@@ -3,12 +3,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
 use super::drive::Drive;
 use crate::limiters::external::front::{Front, Served, Watch};
-use crate::limiters::external::http::{Http, PATIENCE, Target};
+use crate::limiters::external::http::{Http, Target};
 use crate::model::http::Says;
 use crate::model::op::Decision;
 use crate::model::units::Cost;
@@ -16,6 +17,9 @@ use crate::ports::BoxFuture;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::Limiter;
 use crate::ports::store::StoreError;
+
+/// Longer than any client here waits for its store, and than guarded work takes.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A node that is asked over HTTP, and told directly what was used before.
 struct Fronted {

@@ -277,6 +277,24 @@ fn a_broken_front_belongs_to_nodes_behind_http() {
     lab.run(&["run", "mine.toml"]).exits(2).says(&["nodes_as = \"http\""]);
 }
 
+#[test]
+fn what_a_retrying_client_needs_is_asked_for_and_belongs_to_it_alone() {
+    let lab = Lab::with_nothing();
+    let text = include_str!("../../scenarios/retry.toml");
+    for (from, to, says) in [
+        ("successes = 100\n", "", "needs successes and a behaviour"),
+        ("behaviour = \"at-once\"\n", "", "needs successes and a behaviour"),
+        ("behaviour = \"at-once\"\n", "behaviour = \"fixed\"\n", "needs every"),
+        ("behaviour = \"at-once\"\n", "behaviour = \"at-once\"\nevery = \"1s\"\n", "belongs to behaviour"),
+        ("behaviour = \"at-once\"\n", "behaviour = \"atonce\"\n", "did you mean `at-once`?"),
+        ("shape = \"retry\"", "shape = \"burst\"", "belongs to shape \"retry\""),
+    ] {
+        assert!(text.contains(from), "{from}");
+        lab.file("mine.toml", &text.replacen(from, to, 1));
+        lab.run(&["run", "mine.toml"]).exits(2).says(&[says]);
+    }
+}
+
 #[tokio::test]
 async fn who_ignores_a_refusal_asks_most_and_who_paces_itself_is_not_refused() {
     if !usable("local").await {
