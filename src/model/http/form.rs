@@ -42,7 +42,7 @@ impl Form {
         }
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+    /// For a default that need not be written.
     pub fn is_honest(&self) -> bool {
         *self == Self::Honest
     }
