@@ -164,6 +164,7 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
         client_named: false,
         backend: "none".to_owned(),
         server: ServerInfo::default(),
+        http: false,
         topology: None,
         limit,
         nodes: NODES,

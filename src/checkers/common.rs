@@ -130,6 +130,35 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Visits each two calls of one key that came one right after the other: nothing else of the part was open
+/// from the beginning of the first to the end of the second, and both have ended.
+///
+/// Everything before A had ended when A began, and A when B began; a step of the clock is waited out, or A may
+/// not have seen a call before it that was counted under a later time. Calls that end and begin within one tick
+/// of the recorder's clock may have been open together.
+pub fn neighbours<'a>(
+    part: &Part<'a>,
+    mut visit: impl FnMut(&'a Op, &'a Op) -> Result<(), String>,
+) -> Result<(), String> {
+    let step = step_ns(part.round);
+    let after = |end: Nanos, begin: Nanos| begin.0 > end.0.saturating_add(step);
+    let mut open_until = part.presets().map(|p| p.complete).max().unwrap_or(Nanos(i64::MIN));
+    let mut calls = part.ops.iter().peekable();
+    let mut before: Option<&Op> = None;
+    while let Some(b) = calls.next() {
+        let alone = calls.peek().is_none_or(|next| next.invoke > b.complete);
+        let ends = if open_ended(b) { Op::NEVER } else { b.complete };
+        if let Some(a) = before.replace(b) {
+            let apart = after(open_until, a.invoke) && after(a.complete, b.invoke);
+            open_until = open_until.max(if open_ended(a) { Op::NEVER } else { a.complete });
+            if apart && alone && ends != Op::NEVER && a.key == b.key {
+                visit(a, b)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// By place in a part what is known of calls by their number; empty if nothing is.
 pub fn left_out_of<'a>(part: &Part, unexplained: &'a [bool]) -> Cow<'a, [bool]> {
     if unexplained.is_empty() || std::ptr::eq(part.ops, part.round.ops.as_slice()) {

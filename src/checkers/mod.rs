@@ -13,6 +13,7 @@ pub mod denial_changes_nothing;
 pub mod effects_once;
 pub mod every_key_expires;
 mod groups;
+pub mod headers_honest;
 pub mod keys_declared;
 pub mod lift_takes_effect;
 pub mod matches_model;
@@ -48,6 +49,7 @@ pub static ALL: &[&dyn Checker] = &[
     &effects_once::EffectsOnce,
     &clock_independent::ClockIndependent,
     &lift_takes_effect::LiftTakesEffect,
+    &headers_honest::HeadersHonest,
 ];
 
 pub fn find(name: &str) -> Result<&'static dyn Checker, String> {

@@ -92,29 +92,15 @@ impl Checker for RemainingConsistent {
 
 /// How many pairs of a part held, or the witness of one that does not.
 fn follow(cell: &Cell, part: &Part, regains: &mut Regains<'_>) -> Result<u64, String> {
-    let step = common::step_ns(part.round);
     let mut pairs = 0;
-    let mut open_until = part.presets().map(|p| p.complete).max().unwrap_or(Nanos(i64::MIN));
-    let mut calls = part.ops.iter().peekable();
-    let mut before: Option<&Op> = None;
-    while let Some(b) = calls.next() {
-        let alone = calls.peek().is_none_or(|next| next.invoke > b.complete);
-        let a = before.replace(b);
-        let ends = if common::open_ended(b) { Op::NEVER } else { b.complete };
-        if let Some(a) = a {
-            // Everything before A had ended when A began, and A when B began; a step of the clock is
-            // waited out, or A may not have seen a call before it that was counted under a later time. Calls that
-            // end and begin within one tick of the recorder's clock may have been open together.
-            let after = |end: Nanos, begin: Nanos| begin.0 > end.0.saturating_add(step);
-            let apart = after(open_until, a.invoke) && after(a.complete, b.invoke);
-            open_until = open_until.max(if common::open_ended(a) { Op::NEVER } else { a.complete });
-            let pair = Pair { a, b };
-            if apart && alone && ends != Op::NEVER && a.key == b.key && pair.decided() {
-                pair.hold(cell, part, regains)?;
-                pairs += u64::from(a.remaining.get().is_some() && b.remaining.get().is_some());
-            }
+    common::neighbours(part, |a, b| {
+        let pair = Pair { a, b };
+        if pair.decided() {
+            pair.hold(cell, part, regains)?;
+            pairs += u64::from(a.remaining.get().is_some() && b.remaining.get().is_some());
         }
-    }
+        Ok(())
+    })?;
     Ok(pairs)
 }
 

@@ -134,7 +134,7 @@ fn table(verdict: Verdict, keys: &[OfKey]) -> String {
             0 => String::new(),
             n => format!(", {n} of them without an answer"),
         };
-        let label = label(k.verdict);
+        let label = output::label(k.verdict);
         let _ = writeln!(text, "{label:<8} {key}{} calls{unanswered}; {}", k.calls, k.because);
         if let Some(witness) = &k.witness {
             text.push_str(&explain(witness));
@@ -170,12 +170,4 @@ fn explain(witness: &Witness) -> String {
         None => {}
     }
     text
-}
-
-fn label(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pass => "PASS",
-        Verdict::Fail => "FAIL",
-        other => other.name(),
-    }
 }

@@ -9,6 +9,7 @@ mod explore;
 mod flags;
 mod gc;
 mod ground;
+mod headers;
 mod linearizable;
 mod list;
 mod matrix;
@@ -16,6 +17,7 @@ mod output;
 mod progress;
 mod refusal;
 mod run;
+mod serve_http;
 mod serve_limiter;
 mod signals;
 
@@ -98,6 +100,8 @@ fn dispatch(matches: &ArgMatches) -> Answer {
         Some(("analyze", m)) => analyze::main(m),
         Some(("linearizable", m)) => linearizable::main(m),
         Some(("serve-limiter", m)) => serve_limiter::main(m),
+        Some(("serve-http", m)) => serve_http::main(m),
+        Some(("headers", m)) => headers::main(m),
         Some(("completions", m)) => completions::main(m),
         Some(("man", m)) => completions::man(m),
         Some((name, m)) if claims::is(name) => claims::main(name, m),
@@ -152,6 +156,8 @@ fn command() -> Result<Command, String> {
         .subcommand(analyze::command())
         .subcommand(linearizable::command())
         .subcommand(serve_limiter::command())
+        .subcommand(serve_http::command())
+        .subcommand(headers::command())
         .subcommand(completions::command())
         .subcommand(completions::man_command()))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::formats;
 use crate::model::report::Report;
+use crate::model::verdict::Verdict;
 use crate::ports::format::Look;
 
 static PRINTED: AtomicBool = AtomicBool::new(false);
@@ -35,6 +36,15 @@ pub fn tell(text: &str) {
 pub fn report(report: &Report, format: &str) -> Result<(), String> {
     let format = formats::find(format).ok_or_else(|| format!("no format '{format}'"))?;
     print(&format.render(report, look())?)
+}
+
+/// A verdict as a table shows it.
+pub fn label(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Fail => "FAIL",
+        other => other.name(),
+    }
 }
 
 /// What the terminal behind stdout can do.

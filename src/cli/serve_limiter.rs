@@ -4,11 +4,9 @@ use std::io::BufWriter;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::{Answer, Refusal, output};
-use crate::clients;
-use crate::model::scenario::LimiterRef;
+use super::{Answer, Refusal, args, output};
 use crate::runner::exit::Exit;
-use crate::runner::serve::{self, Ended, Served};
+use crate::runner::serve::{self, Ended};
 
 pub fn command() -> Command {
     Command::new("serve-limiter")
@@ -19,27 +17,7 @@ pub fn command() -> Command {
              store is and what the limit is; docs/protocol.md describes them all. It ends with its stdin.",
         )
         .after_help("Exit codes: 0 its stdin ended · 2 usage, a hello it cannot follow, or a line that is no request")
-        .arg(
-            Arg::new("limiter")
-                .value_name("NAME[:PARAM=VALUE,…]")
-                .required(true)
-                .value_parser(|text: &str| text.parse::<LimiterRef>())
-                .help("Which limiter; see `rl-lab list limiters`"),
-        )
-        .arg(
-            Arg::new("policy")
-                .long("policy")
-                .value_name("NAME[:PARAM=VALUE,…]")
-                .value_parser(|text: &str| text.parse::<LimiterRef>())
-                .help("What decides where the limiter cannot; see `rl-lab list policies`"),
-        )
-        .arg(
-            Arg::new("client")
-                .long("client")
-                .value_name("NAME")
-                .default_value(clients::DEFAULT)
-                .help("How it talks to the store; see `rl-lab list clients`"),
-        )
+        .args(args::served())
         .arg(
             Arg::new("dir")
                 .long("dir")
@@ -50,15 +28,8 @@ pub fn command() -> Command {
 }
 
 pub fn main(matches: &ArgMatches) -> Answer {
-    let served = Served {
-        limiter: matches.get_one("limiter").cloned().expect("it is required"),
-        policy: matches.get_one("policy").cloned(),
-        client: matches.get_one::<String>("client").cloned().unwrap_or_default(),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Refusal::environment(format!("cannot start the runtime: {e}")))?;
+    let served = args::read_served(matches);
+    let runtime = args::runtime()?;
     let input = std::io::stdin();
     let outcome = runtime.block_on(serve::serve(&served, input, BufWriter::new(std::io::stdout())));
     match outcome {

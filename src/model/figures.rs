@@ -36,6 +36,9 @@ pub enum Figure {
     AppliedTwice,
     AsideMaxMs,
     BusiestNodePercent,
+    RequestsSent,
+    Refused,
+    LastAdmittedS,
     States,
     Schedules,
 }
@@ -64,7 +67,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -85,6 +88,9 @@ impl Figure {
         Self::AppliedTwice,
         Self::AsideMaxMs,
         Self::BusiestNodePercent,
+        Self::RequestsSent,
+        Self::Refused,
+        Self::LastAdmittedS,
         Self::States,
         Self::Schedules,
     ];
@@ -112,6 +118,9 @@ impl Figure {
             Self::AppliedTwice => "applied-twice",
             Self::AsideMaxMs => "aside-max-ms",
             Self::BusiestNodePercent => "busiest-node-percent",
+            Self::RequestsSent => "requests-sent",
+            Self::Refused => "refused",
+            Self::LastAdmittedS => "last-admitted-s",
             Self::States => "states",
             Self::Schedules => "schedules",
         }
@@ -140,6 +149,9 @@ impl Figure {
             Self::AppliedTwice => "applied twice or more",
             Self::AsideMaxMs => "max without limiter in ms",
             Self::BusiestNodePercent => "busiest node in %",
+            Self::RequestsSent => "requests sent",
+            Self::Refused => "refused",
+            Self::LastAdmittedS => "last admitted after s",
             Self::States => "states",
             Self::Schedules => "schedules",
         }
@@ -178,6 +190,11 @@ impl Figure {
             Self::AppliedTwice => "counters that hold their only call twice or more",
             Self::BusiestNodePercent => "share of all commands that the busiest node of a cluster processed",
             Self::AsideMaxMs => "how long the slowest request waited on the route that has no limiter",
+            Self::RequestsSent => "calls that were made",
+            Self::Refused => "calls that were refused",
+            Self::LastAdmittedS => {
+                "from the first call of a round to the last one admitted, in the longest of the rounds"
+            }
             Self::States => "different states that a search saw, clients renamed (explore)",
             Self::Schedules => "schedules that a search ran to their end (explore)",
         }
@@ -198,6 +215,7 @@ impl Figure {
                 | Self::BackAfterMs
                 | Self::NoticedAfterMs
                 | Self::AsideMaxMs
+                | Self::LastAdmittedS
         )
     }
 }
@@ -237,6 +255,10 @@ pub fn measure(cell: &Cell) -> Figures {
     let sum = |outcome| cell.rounds.iter().map(|r| r.count(outcome)).sum::<u64>();
     let (admitted, denied) = (sum(Outcome::Admitted), sum(Outcome::Denied));
     set(Figure::DeniedPercent, share(denied * 100, admitted + denied, 2));
+    let sent: usize = cell.rounds.iter().map(|r| r.ops.len()).sum();
+    set(Figure::RequestsSent, Some(sent as f64));
+    set(Figure::Refused, Some(denied as f64));
+    set(Figure::LastAdmittedS, cell.rounds.iter().filter_map(last_admitted_s).max_by(f64::total_cmp));
     set(Figure::FirstRefused, cell.rounds.iter().filter_map(first_refused).min().map(|n| n as f64));
     set(Figure::Undecided, Some((sum(Outcome::Failed) + sum(Outcome::Unknown)) as f64));
     let broke = whole.iter().any(|r| !r.faults.is_empty());
@@ -314,6 +336,14 @@ fn latencies(cell: &Cell) -> (Option<f64>, Option<f64>, Option<f64>) {
 
 fn first_refused(round: &Round) -> Option<usize> {
     round.ops.iter().position(|o| o.outcome == Outcome::Denied).map(|place| place + 1)
+}
+
+/// How long it took until nobody was admitted any more.
+fn last_admitted_s(round: &Round) -> Option<f64> {
+    let first = round.ops.iter().map(|o| o.invoke).min()?;
+    let admitted = round.ops.iter().filter(|o| o.outcome == Outcome::Admitted);
+    let last = admitted.map(|o| o.complete).max()?;
+    Some(rounded(last.0.saturating_sub(first.0) as f64 / 1e9, 2))
 }
 
 /// The window that is asked about: the requirement's, else the one of the limiter's own promise.

@@ -1,4 +1,6 @@
-//! Looking names up, and naming the nearest one when a name is not there.
+//! Looking names up, naming the nearest one when a name is not there, and naming keys.
+
+use std::borrow::Cow;
 
 /// `unknown limiter 'foo'; did you mean 'fob'? (known: …)`
 pub fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
@@ -22,6 +24,14 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, k)| k)
 }
 
+/// A key without what all keys of its round begin with, `rl-lab:<run>:<round>:`. A limiter may have put
+/// something before it, which stays.
+pub fn without_prefix(key: &str) -> Cow<'_, str> {
+    let Some(from) = key.find("rl-lab:") else { return Cow::Borrowed(key) };
+    let to = key[from..].match_indices(':').nth(2).map_or(key.len(), |(at, _)| from + at + 1);
+    if from == 0 { Cow::Borrowed(&key[to..]) } else { Cow::Owned(format!("{}{}", &key[..from], &key[to..])) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +42,12 @@ mod tests {
         assert_eq!(nearest("get-then-icnr", &known), Some("get-then-incr"));
         assert_eq!(nearest("gcra", &known), Some("gcra-lua"));
         assert_eq!(nearest("zzz", &known), None);
+    }
+
+    #[test]
+    fn a_key_is_named_without_its_run_and_round() {
+        assert_eq!(without_prefix("rl-lab:d0d1:0-0-1:user:42"), "user:42");
+        assert_eq!(without_prefix("lock:rl-lab:d0d1:0-0-1:user"), "lock:user");
+        assert_eq!(without_prefix("user"), "user");
     }
 }

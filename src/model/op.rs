@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::http;
 use super::units::{Cost, Limit, Nanos, NodeId, OpId};
 
 /// Who made the decision.
@@ -29,6 +30,11 @@ impl Source {
             Self::Fallback => "fallback",
             Self::Local => "local",
         }
+    }
+
+    /// Whether it decided because the store did not.
+    pub fn is_instead_of_store(self) -> bool {
+        matches!(self, Self::FailOpen | Self::FailClosed | Self::Fallback)
     }
 }
 
@@ -67,6 +73,13 @@ pub enum Outcome {
     Failed,
     /// Not completed, or completed without anybody knowing what happened.
     Unknown,
+}
+
+impl Outcome {
+    /// Whether there was a decision.
+    pub fn is_decided(self) -> bool {
+        matches!(self, Self::Admitted | Self::Denied)
+    }
 }
 
 /// A number that may be absent, in eight bytes. A million ops are kept in memory at a time.
@@ -159,7 +172,7 @@ pub fn ceil_millis(span: Duration) -> u64 {
 }
 
 /// What a call did on its way to an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Whether anything may have reached the store.
     pub sent: bool,
@@ -167,6 +180,8 @@ pub struct Trace {
     pub trips: u32,
     /// What the node's clock said, in µs since 1970, if it was read exactly once.
     pub clock_us: Option<i64>,
+    /// What it was answered over HTTP, where it was asked so.
+    pub answer: Option<Box<http::Answer>>,
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::BoxFuture;
+use crate::model::http;
 use crate::model::op::{Completion, NODE_DIED, Trace};
 
 /// A command: name and arguments, as bytes.
@@ -204,6 +205,8 @@ pub struct Call {
     sent: Cell<bool>,
     /// How often the node's clock was read, and what it last said.
     clock: Cell<(u32, i64)>,
+    /// What it was answered over HTTP.
+    answer: Cell<Option<Box<http::Answer>>>,
     /// What the store keeps for it.
     kept: RefCell<Option<Box<dyn Any + Send>>>,
 }
@@ -211,7 +214,7 @@ pub struct Call {
 impl Call {
     pub fn new(op: u32, lane: u32) -> Self {
         let (steps, sent, clock) = (Cell::new(0), Cell::new(false), Cell::new((0, 0)));
-        Self { op, lane, steps, sent, clock, kept: RefCell::new(None) }
+        Self { op, lane, steps, sent, clock, answer: Cell::new(None), kept: RefCell::new(None) }
     }
 }
 
@@ -227,6 +230,7 @@ pub async fn as_call<F: Future>(call: Call, work: F) -> (F::Output, Trace) {
             sent: c.sent.get(),
             trips: c.steps.get(),
             clock_us: (c.clock.get().0 == 1).then_some(c.clock.get().1),
+            answer: c.answer.take(),
         });
         (output, trace)
     })
@@ -236,6 +240,11 @@ pub async fn as_call<F: Future>(call: Call, work: F) -> (F::Output, Trace) {
 /// Notes that the current call read its node's clock.
 pub fn note_clock(us: i64) {
     let _ = CALL.try_with(|c| c.clock.set((c.clock.get().0 + 1, us)));
+}
+
+/// Notes what the current call was answered over HTTP.
+pub fn note_answer(answer: http::Answer) {
+    let _ = CALL.try_with(|c| c.answer.set(Some(Box::new(answer))));
 }
 
 /// Notes exchanges that somebody else made for the current call.

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use super::acts::Acts;
 use super::deploy::Deployed;
 use super::faults::Faults;
+use super::fronts;
 use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
 use super::reach::{Reach, add_traffic, connect};
@@ -125,7 +126,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             NodesAs::Processes => {
                 Some(Processes::start(drive, &probe, workload.most_nodes(), point.is_some()).await?)
             }
-            NodesAs::Tasks => None,
+            NodesAs::Tasks | NodesAs::Http => None,
         };
         let prefix = format!("{}-{index}:", drive.prefix);
         acts.begin_round(&prefix);
@@ -140,8 +141,14 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         }
         let begins = Arc::new(OnceLock::new());
         let fleet = Fleet::of(workload.nodes.get());
-        let nodes =
+        let mut nodes =
             processes.as_ref().map_or_else(|| build(drive, &stores, &begins, &fleet), Processes::limiters);
+        if workload.nodes_as == NodesAs::Http {
+            for (node, inner) in (0..).zip(&mut nodes) {
+                let clock = clock_of(drive, node, &begins);
+                *inner = fronts::before(drive, Arc::clone(inner), clock).await?;
+            }
+        }
         preset(drive, &nodes, &key).await?;
         let aging = if time_of(drive.plan, drive.cell) == Time::Skipped {
             let mut stores = vec![probe.clone()];
@@ -351,7 +358,7 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
         let stores = connect(drive, &probe, Some(Arc::clone(&told) as SharedHook)).await?;
         let processes = match drive.cell.setup.workload.nodes_as {
             NodesAs::Processes => Some(Processes::start(drive, &probe, 1, true).await?),
-            NodesAs::Tasks => None,
+            NodesAs::Tasks | NodesAs::Http => None,
         };
         let nodes = match &processes {
             Some(processes) => processes.limiters(),
@@ -381,11 +388,7 @@ fn build(
     fleet: &Arc<Fleet>,
 ) -> Vec<Arc<dyn Limiter>> {
     let one = |(node, reach): (u16, &Reach)| {
-        let wrong = drive.cell.setup.clocks.iter().find(|c| c.node == node).copied();
-        let clock: Arc<dyn Clock> = Arc::new(NodeClock {
-            recorder: Arc::clone(drive.recorder),
-            wrong: wrong.map(|clock| (Arc::clone(begins), clock)),
-        });
+        let clock = clock_of(drive, node, begins);
         let limit = drive.cell.settings.limit;
         let make = |spec: &Spec, settings: Settings, version: u64| {
             let (store, others) = (Arc::clone(&reach.store), reach.others.clone());
@@ -403,6 +406,13 @@ fn build(
         }
     };
     (0..).zip(stores).map(one).collect()
+}
+
+/// The wall clock of a node.
+fn clock_of(drive: &Drive<'_>, node: u16, begins: &Arc<OnceLock<Nanos>>) -> Arc<dyn Clock> {
+    let wrong = drive.cell.setup.clocks.iter().find(|c| c.node == node).copied();
+    let wrong = wrong.map(|clock| (Arc::clone(begins), clock));
+    Arc::new(NodeClock { recorder: Arc::clone(drive.recorder), wrong })
 }
 
 /// A limiter that counts per node is preset on every node, any other once.

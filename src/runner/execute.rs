@@ -25,6 +25,7 @@ use crate::explorer::Trouble;
 use crate::model::claims::{Claims, ClaimsPlan};
 use crate::model::history::{self, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
+use crate::model::metrics::{self, Metrics};
 use crate::model::report::{self, CellReport, Honesty, Report};
 use crate::model::scenario::TopologyPlan;
 use crate::model::units::Seed;
@@ -138,7 +139,8 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         matrix: None,
         claims: None,
     };
-    let mut run = Run { request: &request, progress, recorder, folder, report, workers: None };
+    let mut run =
+        Run { request: &request, progress, recorder, folder, report, metrics: Vec::new(), workers: None };
     let (halted, error) = match run.with_servers().await {
         Ok(()) => (Exit::Ok, None),
         Err(Halt::Interrupted) => (Exit::Ok, Some(run.interrupted())),
@@ -159,6 +161,8 @@ struct Run<'a> {
     recorder: Arc<Recorder>,
     folder: Option<RunFolder>,
     report: Report,
+    /// Of each cell that was driven.
+    metrics: Vec<Metrics>,
     workers: Option<Arc<Workers>>,
 }
 
@@ -308,6 +312,9 @@ impl Run<'_> {
         let Some(cell) = recorder.take_cell(honesty) else { return };
         let ground = &mut self.report.honesty;
         ground.clock_step_ms = ground.clock_step_ms.max(judge::clock_step_ms(&cell));
+        if cell.header.not_run.is_none() {
+            self.metrics.push(Metrics::of_cell(&cell));
+        }
         let judged = judge::judge(&cell);
         self.report.cells.push(judged);
         let columns = self.request.columns.as_deref();
@@ -322,10 +329,17 @@ impl Run<'_> {
 
     fn write(&self) {
         if let Some(folder) = &self.folder
-            && let Err(error) = folder.write(&self.report)
+            && let Err(error) = folder.write(&self.report).and_then(|()| self.keep_metrics(folder))
         {
             self.progress.warn(&error);
         }
+    }
+
+    fn keep_metrics(&self, folder: &RunFolder) -> Result<(), String> {
+        if self.metrics.is_empty() {
+            return Ok(());
+        }
+        folder.keep(metrics::FILE, metrics::render(&self.metrics).as_bytes()).map(|_| ())
     }
 
     /// Fills in what the run came to, and writes it for the last time.

@@ -7,6 +7,7 @@ use crate::checkers::{self, lift_takes_effect};
 use crate::model::figures;
 use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
 use crate::model::indexed::{IndexedCell, IndexedRound};
+use crate::model::names::without_prefix;
 use crate::model::op::Outcome;
 use crate::model::phases;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
@@ -113,13 +114,6 @@ fn counts(cell: &Cell, round: &Round) -> RoundCounts {
         unknown: round.count(Outcome::Unknown),
         preset: round.presets.iter().map(|p| p.used).max().unwrap_or(0),
     }
-}
-
-/// A key without what all keys of its round begin with, `rl-lab:<run>:<round>:`.
-fn without_prefix(key: &str) -> String {
-    let Some(from) = key.find("rl-lab:") else { return key.to_owned() };
-    let to = key[from..].match_indices(':').nth(2).map_or(key.len(), |(at, _)| from + at + 1);
-    format!("{}{}", &key[..from], &key[to..])
 }
 
 /// What others got after the node of the first call died, window by window from their first call on.

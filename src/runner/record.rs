@@ -334,7 +334,9 @@ impl Record for Recorder {
         if matches!(completion, Completion::Ok(_)) {
             open.trips = (open.trips.0 + u64::from(trace.trips), open.trips.1.max(trace.trips));
         }
+        let limit = open.limit;
         let cell = open.cell.as_mut().expect("a call belongs to an open round");
+        let answer = trace.answer.map(|answer| Event::Http { op, answer: *answer });
         // Only a call that ran alone can be compared with a model, to the microsecond.
         let clock_us = trace.clock_us.filter(|_| !cell.header.concurrent);
         let round = cell.rounds.last_mut().expect("a call belongs to an open round");
@@ -344,6 +346,12 @@ impl Record for Recorder {
             op.clock_us = clock_us.and_then(|us| u64::try_from(us).ok()).into();
         }
         let mut state = self.shared.state();
+        if let Some(event) = answer {
+            self.begin_line(&mut state.text);
+            push_rest(&mut state.text, &event);
+            let applied = history::apply(round, limit, event);
+            debug_assert_eq!(applied, Ok(()));
+        }
         self.begin_line(&mut state.text);
         push_completion(&mut state.text, op, at, completion, clock_us);
     }

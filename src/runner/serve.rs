@@ -24,10 +24,11 @@ use crate::model::protocol::{
     Answer, Failure, FailureKind, Hello, LONGEST_LINE, Ready, Request, VERSION, What,
 };
 use crate::model::scenario::LimiterRef;
+use crate::model::units::{Limit, Window};
 use crate::ports::BoxFuture;
 use crate::ports::clock::{Clock, SystemClock};
-use crate::ports::limiter::{Build, Fleet, Limiter, Settings};
-use crate::ports::policy::{PolicySettings, Wrap};
+use crate::ports::limiter::{Build, Fleet, Limiter, Settings, Spec};
+use crate::ports::policy::{PolicySettings, PolicySpec, Wrap};
 use crate::ports::route::Configured;
 use crate::ports::store::{Call, Store, StoreError, as_call, note_clock};
 
@@ -36,6 +37,38 @@ pub struct Served {
     pub limiter: LimiterRef,
     pub policy: Option<LimiterRef>,
     pub client: String,
+}
+
+/// What its names mean.
+struct Meant {
+    spec: &'static Spec,
+    settings: Settings,
+    client: &'static clients::Profile,
+    policy: Option<(&'static PolicySpec, PolicySettings)>,
+    address: SocketAddr,
+}
+
+impl Served {
+    fn meant(&self, limit: Limit, window: Window, redis: &str) -> Result<Meant, String> {
+        let limiter = limiters::resolve(&self.limiter)?;
+        let spec = limiters::find(&limiter.name)?;
+        let settings = Settings::new(spec, limit, window, &limiter.params)?;
+        let client = clients::find(&self.client)?;
+        let policy = match &self.policy {
+            None => None,
+            Some(wanted) => {
+                let policy = policies::resolve(wanted)?;
+                let spec = policies::find(&policy.name)?;
+                Some((spec, PolicySettings::new(spec, &policy.params)?))
+            }
+        };
+        Ok(Meant { spec, settings, client, policy, address: address(redis)? })
+    }
+
+    /// Whether it can be served at all, wherever the store may be; if not, why.
+    pub fn check(&self, limit: Limit, window: Window, redis: &str) -> Result<(), String> {
+        self.meant(limit, window, redis).map(|_| ())
+    }
 }
 
 /// How it ended.
@@ -50,7 +83,7 @@ pub enum Ended {
 }
 
 /// Its clock: the machine's, what it is off by, and what was skipped.
-struct NodeClock {
+pub(super) struct NodeClock {
     offset_us: i64,
     skipped_us: AtomicI64,
 }
@@ -80,11 +113,11 @@ impl Clock for NodeClock {
 }
 
 /// An app server that is ready.
-struct Node {
-    limiter: Arc<dyn Limiter>,
+pub(super) struct Node {
+    pub(super) limiter: Arc<dyn Limiter>,
     store: Arc<dyn Store>,
-    clock: Arc<NodeClock>,
-    contract: Contract,
+    pub(super) clock: Arc<NodeClock>,
+    pub(super) contract: Contract,
     hello: Hello,
 }
 
@@ -139,23 +172,13 @@ pub async fn serve(
 }
 
 impl Node {
-    async fn of(served: &Served, hello: Hello) -> Result<Self, String> {
-        let limiter = limiters::resolve(&served.limiter)?;
-        let spec = limiters::find(&limiter.name)?;
-        let settings = Settings::new(spec, hello.limit, hello.window_ms, &limiter.params)?;
-        let client = clients::find(&served.client)?;
-        let policy = match &served.policy {
-            None => None,
-            Some(wanted) => {
-                let policy = policies::resolve(wanted)?;
-                let spec = policies::find(&policy.name)?;
-                Some((spec, PolicySettings::new(spec, &policy.params)?))
-            }
-        };
+    pub(super) async fn of(served: &Served, hello: Hello) -> Result<Self, String> {
+        let Meant { spec, settings, client, policy, address } =
+            served.meant(hello.limit, hello.window_ms, &hello.redis)?;
         let offset_us = hello.clock_offset_ms.saturating_mul(1000);
         let clock = Arc::new(NodeClock { offset_us, skipped_us: AtomicI64::new(0) });
         let store = (client.connect)(Access {
-            route: Configured::at(address(&hello.redis)?),
+            route: Configured::at(address),
             seeds: Vec::new(),
             connections: hello.connections.max(1) as usize,
             hook: None,
@@ -194,7 +217,7 @@ impl Node {
                 // As many callers as there are calls, unless it is said who calls.
                 let call = Call::new(id as u32, lane.unwrap_or(id as u32));
                 let (decided, trace) = as_call(call, self.limiter.acquire(&key, cost)).await;
-                let Trace { sent, trips, clock_us } = trace;
+                let Trace { sent, trips, clock_us, .. } = trace;
                 let answer = match decided {
                     Ok(decision) => self.decided(id, &decision),
                     Err(error) => undecided(Some(error)),

@@ -15,6 +15,9 @@ use crate::model::units::{Cost, Nanos, NodeId, Window};
 use crate::ports::limiter::Fleet;
 use crate::ports::workload::{Offer, Record};
 
+/// So much longer than it was told a client waits: clocks are read in whole milliseconds.
+pub const READ_IN_WHOLE_MS: i64 = 2_000_000;
+
 /// A call that is to be made. `T` is what the workload needs to know about it afterwards.
 #[derive(Debug, Clone)]
 pub struct Due<T> {

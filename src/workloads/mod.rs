@@ -6,14 +6,22 @@ mod calls;
 pub mod mixed;
 pub mod obedient;
 pub mod open;
+pub mod retry;
 pub mod sequence;
 pub mod steady;
 
 use crate::model::scenario::Shape;
 use crate::ports::workload::Workload;
 
-pub static ALL: &[&dyn Workload] =
-    &[&burst::Burst, &steady::Steady, &sequence::Sequence, &mixed::Mixed, &obedient::Obedient, &open::Open];
+pub static ALL: &[&dyn Workload] = &[
+    &burst::Burst,
+    &steady::Steady,
+    &sequence::Sequence,
+    &mixed::Mixed,
+    &obedient::Obedient,
+    &open::Open,
+    &retry::Retry,
+];
 
 /// The workload of a shape.
 ///

@@ -7,7 +7,7 @@
 //!
 //! A client waits two milliseconds longer than it was told: clocks are read in whole ones.
 
-use super::agenda::{self, Agenda, Due};
+use super::agenda::{self, Agenda, Due, READ_IN_WHOLE_MS};
 use crate::model::op::{Completion, Decision};
 use crate::model::scenario::{Shape, WorkloadPlan};
 use crate::model::units::{Cost, Nanos};
@@ -44,8 +44,6 @@ enum Step {
     /// Calling after the wait.
     Again,
 }
-
-const READ_IN_WHOLE_MS: i64 = 2_000_000;
 
 async fn drive(offer: Offer<'_>) {
     let every = offer.plan.every.expect("validated with the scenario");

@@ -172,6 +172,15 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     // Refused after it at once; or when one of two was used.
     ("lift-takes-effect.bad", "exceeded-cache", "lift-takes-effect", Fail),
     ("lift-takes-effect.bad", "cost-based", "lift-takes-effect", Fail),
+    // Three seconds told and waited out. A service of which nothing is known, asked before the end of its wait
+    // and at it. A date. Nobody refused. Not over HTTP.
+    ("headers-honest.good", "fixed-window-lua", "headers-honest", Pass),
+    ("headers-honest.good", "token-bucket-lua", "headers-honest", Pass),
+    ("headers-honest.good", "gcra-lua", "headers-honest", Pass),
+    ("headers-honest.good", "get-then-incr", "headers-honest", Unknown),
+    ("headers-honest.good", "in-memory", "headers-honest", NotApplicable),
+    // A refusal that is answered 200; each other rule has a limiter in `front.rs`.
+    ("headers-honest.bad", "fixed-window-lua", "headers-honest", Fail),
     ("keys-declared-and-one-slot.cluster.bad", "two-key-bucket:tag=no", "keys-declared-and-one-slot", Fail),
 ];
 
@@ -318,6 +327,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         client_named: false,
         backend: "local".to_owned(),
         server: ServerInfo::default(),
+        http: false,
         topology: None,
         limit: plan.scenario.limit.limit,
         nodes: 1,

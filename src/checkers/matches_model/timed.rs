@@ -12,11 +12,12 @@ pub fn say(case: &Case<'_>) -> Said {
             return Said::Unclear(format!("what the clock said for op {} cannot be a time", op.id));
         };
         let step = model.acquire(now_us, op.cost);
-        if differs(op, step) {
+        let wait = wait_told(case, op);
+        if differs(op, wait, step) {
             return Said::Differs(format!(
                 "{}, {}; the model at that time, {now_us} µs since 1970: {}",
                 case.describe(op),
-                answered(told(op), op.remaining.get(), op.retry_after_ms.get()),
+                answered(told(op), op.remaining.get(), wait),
                 answered(Some(step.allowed), Some(step.remaining), step.retry_after_ms),
             ));
         }
@@ -24,10 +25,18 @@ pub fn say(case: &Case<'_>) -> Said {
     Said::Agrees { decisions: case.decisions(), how: "call by call at the times that their clocks told" }
 }
 
+/// The wait in milliseconds. Over HTTP callers go by a header, which rounds it to seconds; a problem may tell it.
+fn wait_told(case: &Case<'_>, op: &Op) -> Option<u64> {
+    if case.cell.header.http {
+        return case.round.http.get(&op.id.0)?.told_ms();
+    }
+    op.retry_after_ms.get()
+}
+
 /// Only what was told can differ; a hint of an admitted call means nothing.
-fn differs(op: &Op, step: Step) -> bool {
+fn differs(op: &Op, wait: Option<u64>, step: Step) -> bool {
     let remaining = op.remaining.get().is_some_and(|told| told != step.remaining);
-    let hint = op.retry_after_ms.get().is_some_and(|told| !step.allowed && Some(told) != step.retry_after_ms);
+    let hint = wait.is_some_and(|told| !step.allowed && Some(told) != step.retry_after_ms);
     told(op) != Some(step.allowed) || remaining || hint
 }
 

@@ -1,5 +1,8 @@
-//! Limiters that run elsewhere. They are nobody's algorithm and not in the list of limiters.
+//! Limiters that run elsewhere, and the front through which others reach one that runs here. They are nobody's
+//! algorithm and not in the list of limiters.
 
+pub mod front;
+pub mod http;
 pub mod worker;
 
 use crate::model::protocol::{Failure, FailureKind};

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::ClaimsPlan;
 use super::contract::{Contract, Requirement};
+use super::http;
 use super::matrix::Column;
 use super::op::{KeyId, Op, Outcome, Source};
 use super::order::most_open;
@@ -89,6 +90,12 @@ pub enum Event {
         op: OpId,
         error: String,
         at: Nanos,
+    },
+    /// What a call was answered over HTTP, before what was made of it.
+    Http {
+        op: OpId,
+        #[serde(flatten)]
+        answer: http::Answer,
     },
     /// A key as the store showed it while no op was open: PTTL in ms, −1 without expiry, −2 gone.
     Probe {
@@ -243,6 +250,9 @@ pub struct CellHeader {
     pub client_named: bool,
     pub backend: String,
     pub server: ServerInfo,
+    /// Whether calls went over HTTP, to a front before each node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http: bool,
     /// Which servers there are; one where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<String>,
@@ -425,6 +435,8 @@ pub struct Round {
     pub asides: Vec<(Nanos, Nanos)>,
     /// The crash of the first call's node, where the round is about one.
     pub crash: Option<Crashed>,
+    /// What calls were answered over HTTP, by their number.
+    pub http: BTreeMap<u32, http::Answer>,
     /// How an app server broke the protocol it is asked in, if one did.
     pub disbelieved: Option<String>,
     /// Exchanges with the store, all decided calls together, and the most of any one of them.

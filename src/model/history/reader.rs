@@ -191,6 +191,13 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.ops.push(Op::new(op, node, key, cost, at));
             return Ok(());
         }
+        Event::Http { op, answer } => {
+            let known = (op.0 as usize) < round.ops.len();
+            if !known || round.http.insert(op.0, answer).is_some() {
+                return Err("an answer to no call, or a second one");
+            }
+            return Ok(());
+        }
         Event::Probe { key, pttl, at, holds, bytes, kind } => {
             round.probes.push(Probe { key, pttl, at, holds, bytes, kind });
             return Ok(());

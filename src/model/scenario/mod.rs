@@ -21,7 +21,7 @@ pub use fleet::{Deal, PlannedDeploy, PlannedScale};
 pub use topology::TopologyPlan;
 pub use variant::{LimiterRef, Variant};
 pub use vary::{Setup, Vary};
-pub use workload::{NodesAs, PlannedCall, Shape, WorkloadPlan};
+pub use workload::{Behaviour, NodesAs, PlannedCall, Shape, WorkloadPlan};
 
 use super::contract::{Bound, Requirement, Scope};
 use super::figures::{Chart, Figure};

@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock, PlannedDeploy,
-    PlannedFault, PlannedScale, Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
+    Behaviour, LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock,
+    PlannedDeploy, PlannedFault, PlannedScale, Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
 };
+use crate::model::http::Form;
 use crate::model::units::{Cost, Limit, Micros, Window};
 
 /// What is different. A field that is absent stays as the scenario has it.
@@ -50,6 +51,8 @@ pub struct Vary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes_as: Option<NodesAs>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<Form>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -60,6 +63,8 @@ pub struct Vary {
     pub cost: Option<Cost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Window>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behaviour: Option<Behaviour>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,6 +140,7 @@ impl Setup {
         w.scales = vary.scales.clone().unwrap_or_else(|| w.scales.clone());
         w.deploys = vary.deploys.clone().unwrap_or_else(|| w.deploys.clone());
         w.nodes_as = vary.nodes_as.unwrap_or(w.nodes_as);
+        w.front = vary.front.unwrap_or(w.front);
         w.keys = vary.keys.unwrap_or(w.keys);
         w.key = vary.key.clone().unwrap_or_else(|| w.key.clone());
         if let Some(bytes) = vary.key_bytes {
@@ -142,6 +148,7 @@ impl Setup {
         }
         w.cost = vary.cost.unwrap_or(w.cost);
         w.every = vary.every.or(w.every);
+        w.behaviour = vary.behaviour.or(w.behaviour);
         w.preset = vary.preset.unwrap_or(w.preset);
         w.cold_pool = vary.cold_pool.unwrap_or(w.cold_pool);
         w.workers = vary.workers.or(w.workers);
@@ -180,8 +187,13 @@ impl Setup {
     /// What a process can neither be asked nor told: the lab holds only its two ends, its clock and its life.
     fn processes_fit(&self) -> Result<(), String> {
         const MOVES: [&str; 2] = ["promote", "demote"];
-        if self.workload.nodes_as == NodesAs::Tasks {
-            return Ok(());
+        match self.workload.nodes_as {
+            NodesAs::Tasks => return Ok(()),
+            NodesAs::Http if self.workload.crash_at_every_step => {
+                return Err("a node behind HTTP does not die: crash_at_every_step".to_owned());
+            }
+            NodesAs::Http => return Ok(()),
+            NodesAs::Processes => {}
         }
         let clear = |given: bool, what: &str| {
             if given { Err(format!("{what} belongs to nodes_as = \"tasks\"")) } else { Ok(()) }

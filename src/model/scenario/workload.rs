@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{PlannedAct, PlannedDeploy, PlannedScale, Time};
+use crate::model::http::Form;
 use crate::model::units::{Cost, Limit, Span, Window};
 
 /// How calls are offered. Which fields a shape uses is said in its own file under `workloads/`.
@@ -35,6 +36,9 @@ pub struct WorkloadPlan {
     /// What an app server is.
     #[serde(default, skip_serializing_if = "is_tasks")]
     pub nodes_as: NodesAs,
+    /// How honest the front of a node is, where that is one.
+    #[serde(default, skip_serializing_if = "Form::is_honest")]
+    pub front: Form,
     #[serde(default = "one")]
     pub rounds: NonZeroU32,
     /// What counts as already used when a round begins.
@@ -55,6 +59,12 @@ pub struct WorkloadPlan {
     /// The most a call costs; each draws its cost from 1 up to this.
     #[serde(default = "cost_one", skip_serializing_if = "costs_one")]
     pub cost: Cost,
+    /// How many calls each client of `retry` needs admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successes: Option<NonZeroU32>,
+    /// What a client of `retry` does next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behaviour: Option<Behaviour>,
     /// Requests that a node works on at a time, as a server with so many workers does; all at once where
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +118,8 @@ pub enum NodesAs {
     Tasks,
     /// A process of its own: it can be killed, and its process' clock set apart.
     Processes,
+    /// As `Tasks`, each behind an HTTP server on a port of its own.
+    Http,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
@@ -146,11 +158,37 @@ pub enum Shape {
     Mixed,
     Obedient,
     Open,
+    Retry,
+}
+
+/// What a client does that was refused, or wants not to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Behaviour {
+    AtOnce,
+    Fixed,
+    RetryAfter,
+    RetryAfterMs,
+    Pace,
+}
+
+impl Behaviour {
+    pub const ALL: [Self; 5] = [Self::AtOnce, Self::Fixed, Self::RetryAfter, Self::RetryAfterMs, Self::Pace];
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::AtOnce => "refused ones come back at once",
+            Self::Fixed => "refused ones come back after a fixed pause",
+            Self::RetryAfter => "refused ones come back when told, in whole seconds",
+            Self::RetryAfterMs => "refused ones come back when told, to the millisecond",
+            Self::Pace => "they pace themselves by what is left",
+        }
+    }
 }
 
 impl Shape {
-    pub const ALL: [Self; 6] =
-        [Self::Burst, Self::Steady, Self::Sequence, Self::Mixed, Self::Obedient, Self::Open];
+    pub const ALL: [Self; 7] =
+        [Self::Burst, Self::Steady, Self::Sequence, Self::Mixed, Self::Obedient, Self::Open, Self::Retry];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -160,6 +198,7 @@ impl Shape {
             Self::Mixed => "mixed",
             Self::Obedient => "obedient",
             Self::Open => "open",
+            Self::Retry => "retry",
         }
     }
 }
@@ -180,10 +219,11 @@ impl WorkloadPlan {
         }
     }
 
-    /// About how long a round's calls are planned to take; nothing for a burst.
+    /// About how long a round's calls are planned to take; nothing for a burst, and for clients that take as
+    /// long as they are made to.
     pub fn planned(&self, window: Window) -> Span {
         let ms = match (self.shape, self.every) {
-            (Shape::Burst, _) => 0,
+            (Shape::Burst | Shape::Retry, _) => 0,
             (Shape::Sequence, _) => self.last_call_ms(),
             // The last refusal, and as long as it may be told to wait.
             (Shape::Obedient, every) => {
@@ -228,6 +268,9 @@ impl WorkloadPlan {
         if self.nodes_as == NodesAs::Processes {
             check("nodes as processes", nodes.into(), Self::MOST_PROCESSES.into())?;
         }
+        if self.front != Form::Honest && self.nodes_as != NodesAs::Http {
+            return Err(format!("front = \"{}\" belongs to nodes_as = \"http\"", self.front.name()));
+        }
         check("rounds", self.rounds.get().into(), 10_000)?;
         check("keys", self.keys.get().into(), Self::MOST_KEYS.into())?;
         if self.connections.get() < nodes {
@@ -244,18 +287,26 @@ impl WorkloadPlan {
 
     /// Each shape has the fields it needs, and none that it would pass over in silence.
     fn shape_fits(&self) -> Result<(), String> {
-        use Shape::{Burst, Mixed, Obedient, Open, Sequence, Steady};
+        use Shape::{Burst, Mixed, Obedient, Open, Retry, Sequence, Steady};
         let name = self.shape.name();
         let of = |field: &str, shapes: &[Shape]| {
             let names: Vec<_> = shapes.iter().map(|s| format!("\"{}\"", s.name())).collect();
             Err(format!("{field} belongs to shape {}, not to \"{name}\"", names.join(" and ")))
         };
         let timed = [Steady, Mixed, Obedient, Open];
+        let fixed = self.shape == Retry && self.behaviour == Some(Behaviour::Fixed);
+        match self.every {
+            None if fixed => return Err("behaviour \"fixed\" needs every, such as \"50ms\"".to_owned()),
+            Some(_) if self.shape == Retry && !fixed => {
+                return Err("every belongs to behaviour \"fixed\" of shape \"retry\"".to_owned());
+            }
+            _ => {}
+        }
         match self.every {
             None if timed.contains(&self.shape) => {
                 return Err(format!("shape \"{name}\" needs every, such as \"50ms\""));
             }
-            Some(_) if !timed.contains(&self.shape) => return of("every", &timed),
+            Some(_) if !fixed && !timed.contains(&self.shape) => return of("every", &timed),
             _ => {}
         }
         match (self.shape, self.requests, self.calls.is_empty()) {
@@ -270,14 +321,24 @@ impl WorkloadPlan {
             (_, None, _) => return Err(format!("shape \"{name}\" needs requests")),
             _ => {}
         }
+        match (self.shape, self.successes.is_some() && self.behaviour.is_some()) {
+            (Retry, false) => {
+                return Err("shape \"retry\" needs successes and a behaviour, such as \"at-once\"".to_owned());
+            }
+            (Retry, true) => {}
+            _ if self.successes.is_some() || self.behaviour.is_some() => {
+                return of("successes and behaviour", &[Retry]);
+            }
+            _ => {}
+        }
         if self.cost != Cost::ONE && self.shape != Mixed {
             return of("cost", &[Mixed]);
         }
         if self.shape == Sequence && self.keys.get() > 1 {
-            return of("keys", &[Burst, Steady, Mixed, Obedient, Open]);
+            return of("keys", &[Burst, Steady, Mixed, Obedient, Open, Retry]);
         }
         if self.shape == Burst && self.at_edge {
-            return of("at_edge", &[Steady, Sequence, Mixed, Obedient, Open]);
+            return of("at_edge", &[Steady, Sequence, Mixed, Obedient, Open, Retry]);
         }
         if !matches!(self.shape, Steady | Open) && !(self.shares.is_empty() && self.scales.is_empty()) {
             return of("shares and scale", &[Steady, Open]);
@@ -404,6 +465,11 @@ impl WorkloadPlan {
                     aside.unwrap_or_default(),
                 )
             }
+            Shape::Retry => {
+                let needed = self.successes.map_or(0, NonZeroU32::get);
+                let how = self.behaviour.map(Behaviour::in_words).unwrap_or_default();
+                format!("{shape}: each client needs {needed} calls admitted; {how}; at most {requests} calls")
+            }
             Shape::Obedient => format!(
                 "{shape} clients that wait as they are told, or half of it; first refused {every} apart"
             ),
@@ -417,8 +483,10 @@ impl WorkloadPlan {
             words += &format!(", {} round{}", self.rounds, plural(self.rounds.get()));
         }
         words += &self.fleet_in_words();
-        if self.nodes_as == NodesAs::Processes {
-            words += ", each node a process of its own";
+        match self.nodes_as {
+            NodesAs::Tasks => {}
+            NodesAs::Processes => words += ", each node a process of its own",
+            NodesAs::Http => words += ", each node behind HTTP",
         }
         if self.preset > 0 {
             words += &format!(", {} already used", self.preset);

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use super::{Halt, Run, environment, panic_text};
 use crate::model::history::{CellHeader, Event};
 use crate::model::report::{self, ServerInfo};
-use crate::model::scenario::{Setup, Time, TopologyPlan};
+use crate::model::scenario::{NodesAs, Setup, Time, TopologyPlan};
 use crate::ports::backend::{Backend, BackendError};
 use crate::ports::limiter::Version;
 use crate::ports::topology::Deployment;
@@ -281,6 +281,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         client_named: cell.client_named,
         backend: backend.to_owned(),
         server: server.clone(),
+        http: cell.setup.workload.nodes_as == NodesAs::Http,
         topology: Some(cell.setup.topology.kind.clone()).filter(|kind| kind != "single"),
         limit: cell.setup.limit.limit,
         nodes: u16::try_from(cell.setup.workload.most_nodes()).unwrap_or(u16::MAX),

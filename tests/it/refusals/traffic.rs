@@ -122,6 +122,7 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
         client_named: false,
         backend: String::new(),
         server: ServerInfo::default(),
+        http: false,
         topology: None,
         limit: limit(settings.limit),
         nodes: 2,

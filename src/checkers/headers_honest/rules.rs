@@ -1,0 +1,200 @@
+//! The rules that look at one answer at a time, and what the field of what is left says of the next call.
+
+use super::super::groups::epoch_ns;
+use super::super::remaining_consistent::RemainingConsistent;
+use super::{Heard, heard, over, refused};
+use crate::model::history::Cell;
+use crate::model::http::{DRAFT, Family, PROBLEM_JSON, RetryAfter, X, quota, whole};
+use crate::model::indexed::IndexedCell;
+use crate::model::verdict::{Finding, Verdict};
+use crate::ports::checker::Checker;
+
+const DAY_S: u64 = 86_400;
+/// The longest window there is.
+const LONGEST_S: u64 = 366 * DAY_S;
+const NOBODY: &str = "no call was refused";
+
+pub fn status(cell: &Cell) -> Finding {
+    let mut refusals = 0;
+    let mut known = false;
+    for case in heard(cell) {
+        let Some(decided) = case.answer.decided else { continue };
+        let allowed = decided.allowed;
+        known = true;
+        let said = if case.answer.undecided() { None } else { Some(!case.answer.refused()) };
+        if said != Some(allowed) {
+            let had = if allowed { "admitted" } else { "refused" };
+            return Finding::fail(case.witness(&format!("and the limiter had {had} it")));
+        }
+        refusals += u64::from(!allowed);
+    }
+    match (known, refusals) {
+        (false, _) => Finding::not_applicable("what the limiter behind it decided is not known"),
+        (_, 0) => Finding::unknown(NOBODY),
+        (_, n) => Finding::pass(format!("{n} refusals and every admission as the limiter had it")),
+    }
+}
+
+pub fn retry_after(cell: &Cell) -> Finding {
+    let tried = over(refused(cell), |h| {
+        let Some(text) = &h.answer.retry_after else {
+            return Err("without Retry-After".to_owned());
+        };
+        match (h.answer.retry_after(), h.answer.wait_s()) {
+            (None, _) => Err(format!("with Retry-After: {text}, which is neither whole seconds nor a date")),
+            (Some(RetryAfter::Seconds(0)), _) => Err("with Retry-After: 0, which is at once".to_owned()),
+            (Some(RetryAfter::At(_)), Some(0)) => {
+                Err(format!("with Retry-After: {text}, which is not after its own date"))
+            }
+            _ => Ok(true),
+        }
+    });
+    tried.map_or_else(|fail| fail, |n| told(n, NOBODY, "refusals say when to come back"))
+}
+
+pub fn reset(cell: &Cell) -> Finding {
+    let tried = over(heard(cell), |h| {
+        let [draft, x] = [&h.answer.draft.reset, &h.answer.x.reset];
+        if let Some(text) = draft {
+            match whole(text) {
+                None => return Err(format!("with RateLimit-Reset: {text}, which is no whole number")),
+                Some(s) if s > LONGEST_S => {
+                    let why = "no number of seconds until then; a Unix time belongs into X-RateLimit-Reset";
+                    return Err(format!("with RateLimit-Reset: {text}, which is {why}"));
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(text) = x {
+            let (from, to) = dated(cell, h);
+            match whole(text) {
+                None => return Err(format!("with X-RateLimit-Reset: {text}, which is no whole number")),
+                Some(at) if at.saturating_add(DAY_S) < from => {
+                    let why = "no Unix time near its own date: how long it takes, and not when it is";
+                    return Err(format!("with X-RateLimit-Reset: {text}, which is {why}"));
+                }
+                Some(at) if at > to.saturating_add(LONGEST_S + DAY_S) => {
+                    let why = "more than a year ahead: no Unix time in seconds";
+                    return Err(format!("with X-RateLimit-Reset: {text}, which is {why}"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(draft.is_some() || x.is_some())
+    });
+    tried.map_or_else(|fail| fail, |n| told(n, "no answer tells a reset", "answers tell one of their kind"))
+}
+
+pub fn remaining(cell: &IndexedCell) -> Finding {
+    let tried = over(heard(cell), |h| {
+        let families = [(DRAFT, &h.answer.draft), (X, &h.answer.x)];
+        families.into_iter().try_fold(false, |tried, (names, family)| Ok(within(names, family)? || tried))
+    });
+    let tried = match tried {
+        Err(fail) => return fail,
+        Ok(0) => return Finding::unknown("no answer tells both what is left and of how much"),
+        Ok(tried) => tried,
+    };
+    if cell.header.contract.bound.burst().is_none() {
+        let why = "no more than the limit is left; whether it may grow is not known without a bound";
+        return Finding::pass(format!("{tried} times {why}"));
+    }
+    let Finding { verdict, because } = RemainingConsistent.judge_indexed(cell);
+    let verdict = if verdict == Verdict::NotApplicable { Verdict::Unknown } else { verdict };
+    Finding { verdict, because }
+}
+
+/// Whether a family tells both, and so that they can be true.
+fn within([of, left, _]: [&str; 3], family: &Family) -> Result<bool, String> {
+    let read = |name: &str, text: &Option<String>, read: fn(&str) -> Option<u64>| match text {
+        None => Ok(None),
+        Some(text) => {
+            read(text).map(Some).ok_or_else(|| format!("with {name}: {text}, which is no whole number"))
+        }
+    };
+    match (read(of, &family.limit, quota)?, read(left, &family.remaining, whole)?) {
+        (Some(limit), Some(remaining)) if remaining > limit => {
+            Err(format!("with {left}: {remaining}, which is more than {of}: {limit}"))
+        }
+        (limit, remaining) => Ok(limit.is_some() && remaining.is_some()),
+    }
+}
+
+pub fn families(cell: &Cell) -> Finding {
+    let both = heard(cell).filter(|h| !h.answer.draft.is_absent() && !h.answer.x.is_absent());
+    let tried = over(both, |h| {
+        let (draft, x) = (&h.answer.draft, &h.answer.x);
+        let differ = |a: &Option<String>, b: &Option<String>, read: fn(&str) -> Option<u64>| {
+            a.as_deref().and_then(read).zip(b.as_deref().and_then(read)).filter(|(a, b)| a != b)
+        };
+        for (name, found) in [
+            ("Limit", differ(&draft.limit, &x.limit, quota)),
+            ("Remaining", differ(&draft.remaining, &x.remaining, whole)),
+        ] {
+            if let Some((a, b)) = found {
+                return Err(format!("with RateLimit-{name}: {a} and X-RateLimit-{name}: {b}"));
+            }
+        }
+        let resets = draft.reset.as_deref().and_then(whole).zip(x.reset.as_deref().and_then(whole));
+        if let Some((after, at)) = resets {
+            // Each of the two may be rounded either way.
+            const ROUNDED_S: u64 = 2;
+            let (from, to) = dated(cell, h);
+            let made = at.checked_sub(after);
+            if made.is_none_or(|made| made + ROUNDED_S < from || made > to.saturating_add(ROUNDED_S)) {
+                let date = h.answer.date.as_deref().unwrap_or("none");
+                let both = format!("RateLimit-Reset: {after} and X-RateLimit-Reset: {at}");
+                return Err(format!("with {both}, which are two moments (its date: {date})"));
+            }
+        }
+        Ok(true)
+    });
+    match tried {
+        Err(fail) => fail,
+        Ok(0) => Finding::not_applicable("no answer has both families"),
+        Ok(n) => Finding::pass(format!("{n} answers say the same in both")),
+    }
+}
+
+pub fn problem(cell: &Cell) -> Finding {
+    let tried = over(heard(cell).filter(|h| h.answer.refused()), |h| {
+        match h.answer.media_type.as_deref() {
+            Some(PROBLEM_JSON) => {}
+            Some(other) => return Err(format!("with a body of {other}, and not {PROBLEM_JSON}")),
+            None => return Err(format!("without a body of {PROBLEM_JSON}")),
+        }
+        let Some(problem) = &h.answer.problem else {
+            return Err("with a problem that is no JSON object".to_owned());
+        };
+        for (name, there) in [
+            ("type", problem.kind.is_some()),
+            ("title", problem.title.is_some()),
+            ("status", problem.status.is_some()),
+        ] {
+            if !there {
+                return Err(format!("with a problem that has no {name}"));
+            }
+        }
+        match problem.status {
+            Some(status) if status != u64::from(h.answer.status) => {
+                Err(format!("with a problem of status {status}"))
+            }
+            _ => Ok(true),
+        }
+    });
+    tried.map_or_else(|fail| fail, |n| told(n, NOBODY, "refusals have one"))
+}
+
+fn told(tried: u64, nobody: &str, what: &str) -> Finding {
+    if tried == 0 { Finding::unknown(nobody) } else { Finding::pass(format!("{tried} {what}")) }
+}
+
+/// When an answer was made, in Unix seconds, from and to: by its own account, else by the record.
+fn dated(cell: &Cell, heard: &Heard) -> (u64, u64) {
+    if let Some(date) = heard.answer.date_s() {
+        return (date, date.saturating_add(1));
+    }
+    let epoch = epoch_ns(cell, heard.round);
+    let second = |at: i64| u64::try_from(epoch.saturating_add(at).div_euclid(1_000_000_000)).unwrap_or(0);
+    (second(heard.op.invoke.0), second(heard.op.complete.0).saturating_add(1))
+}

@@ -1,0 +1,320 @@
+//! What callers are told over HTTP: by a limiter that is served, by nodes behind a front, and by services that
+//! are asked from outside.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use rl_lab::model::figures::Figure;
+use rl_lab::model::http::{Form, RetryAfter};
+use rl_lab::model::report::Report;
+use rl_lab::model::verdict::{Standing, Verdict};
+use rl_lab::runner::analyze;
+
+use crate::ground::Ground;
+use crate::support::{Lab, check, on_both, usable};
+
+/// `rl-lab serve-http`, while it runs.
+struct Served {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Served {
+    fn start(lab: &Lab, ground: &Ground, more: &[&str]) -> Self {
+        let redis = format!("redis://{}", ground.address);
+        let args = ["serve-http", "--redis", &redis, "--listen", "127.0.0.1:0"];
+        let mut command = lab.command(&[&args[..], more].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on http://").expect(&line).parse().unwrap();
+        Self { child, address }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// A request on a connection of its own, and all that is answered.
+    fn ask(&self, path: &str, fields: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n{fields}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Told to end, and how it did.
+    fn end(mut self) -> Option<i32> {
+        let pid = self.child.id().cast_signed();
+        // SAFETY: kill(2) touches no memory; the child is ours and not reaped yet, so is its pid.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn field<'a>(answer: &'a str, name: &str) -> &'a str {
+    let of = |line: &'a str| line.split_once(": ").filter(|(n, _)| n.eq_ignore_ascii_case(name));
+    answer.lines().find_map(of).unwrap_or_else(|| panic!("no {name} in\n{answer}")).1
+}
+
+#[tokio::test]
+async fn a_served_limiter_is_asked_by_hand() {
+    let Some(ground) = Ground::start("front").await else { return };
+    let lab = Lab::new();
+    let served = Served::start(&lab, &ground, &["fixed-window-lua", "--limit", "2", "--window", "600s"]);
+    let by = |user: &str, more: &str| served.ask("/orders", &format!("X-User: {user}\r\n{more}"));
+    let first = by("ann", "");
+    assert!(first.starts_with("HTTP/1.1 200 "), "{first}");
+    assert_eq!((field(&first, "RateLimit-Limit"), field(&first, "X-RateLimit-Remaining")), ("2", "1"));
+    assert!(!first.to_lowercase().contains("retry-after"), "{first}");
+    // Two more do not fit, and nobody else is held back by that.
+    let dear = by("ann", "X-Cost: 2\r\n");
+    assert!(dear.starts_with("HTTP/1.1 429 ") && by("bob", "").starts_with("HTTP/1.1 200 "), "{dear}");
+    let wait: u64 = field(&dear, "Retry-After").parse().unwrap();
+    assert!((1..=600).contains(&wait), "{dear}");
+    assert_eq!(field(&dear, "RateLimit-Reset"), wait.to_string(), "the same moment");
+    assert_eq!(field(&dear, "Content-Type"), "application/problem+json");
+    let body: serde_json::Value = serde_json::from_str(dear.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(
+        (&body["status"], body["type"].is_string(), body["title"].is_string()),
+        (&429.into(), true, true)
+    );
+    assert_eq!(body["retry_after_ms"].as_u64().unwrap().div_ceil(1000), wait);
+    for cost in ["0", "-1", "many", "99999999999"] {
+        let refused = by("ann", &format!("X-Cost: {cost}\r\n"));
+        assert!(refused.starts_with("HTTP/1.1 400 ") && refused.contains("from 1 to"), "{refused}");
+    }
+    // Without a name it is the address that is counted.
+    assert!(served.ask("/", "").starts_with("HTTP/1.1 200 "));
+    let metrics = served.ask("/metrics", "");
+    for line in [
+        r#"rate_limit_denied_total{limiter="fixed-window-lua",client="redis-rs-multiplexed",user="ann",endpoint="/orders"} 1"#,
+        r#"user="bob",endpoint="/orders"} 1"#,
+        r#"user="127.0.0.1",endpoint="/"} 1"#,
+        "rate_limit_redis_latency_seconds_count",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    // Without its store it has no answer, and says so.
+    ground.end().await;
+    let gone = by("ann", "");
+    assert!(gone.starts_with("HTTP/1.1 503 ") && gone.contains("limiter-unavailable"), "{gone}");
+    assert!(served.ask("/metrics", "").contains("rate_limit_undecided_total"));
+    assert_eq!(served.end(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_in_words() {
+    let lab = Lab::new();
+    let args = |redis: &str, limiter: &str, more: &[&str]| {
+        let all = ["serve-http", limiter, "--redis", redis, "--limit", "2", "--window", "1s"];
+        lab.run(&[&all[..], more].concat())
+    };
+    let nobody = "redis://127.0.0.1:1";
+    args(nobody, "fixed-windw-lua", &[]).exits(2).says(&["did you mean 'fixed-window-lua'"]);
+    args("http://x", "fixed-window-lua", &[]).exits(2).says(&["redis://HOST:PORT"]);
+    args(nobody, "fixed-window-lua", &["--front", "flor"]).exits(2).says(&["floor"]);
+    args(nobody, "fixed-window-lua", &[]).exits(3).says(&["cannot be reached"]);
+}
+
+#[tokio::test]
+async fn a_service_is_judged_from_outside_by_what_it_says() {
+    let Some(ground) = Ground::start("headers").await else { return };
+    let lab = Lab::new();
+    let ask = |form: &str, user: &str, code: i32, shown: &[&str]| {
+        // One call comes back after 1.5 s, so that half a second is rounded away.
+        let limit = ["token-bucket-lua", "--limit", "2", "--window", "3s", "--front", form];
+        let served = Served::start(&lab, &ground, &limit);
+        let user = format!("X-User: {user}");
+        lab.run(&["headers", &served.url(), "--header", &user]).exits(code).prints(shown);
+        assert_eq!(served.end(), Some(0));
+    };
+    let honest = ["PASS     wait-is-enough", "n/a      status", "PASS     problem", "verdict: PASS"];
+    ask("honest", "ann", 0, &honest);
+    for (form, rule) in [
+        ("no-retry-after", "FAIL     retry-after "),
+        ("zero", "FAIL     retry-after "),
+        ("whole-window", "FAIL     wait-is-needed "),
+        ("floor", "FAIL     wait-is-enough "),
+        ("reset-delta", "FAIL     reset "),
+    ] {
+        ask(form, form, 1, &[rule, "verdict: FAIL"]);
+    }
+    // A wait that nobody has the patience for, and a limit that is not reached.
+    let long = ["fixed-window-lua", "--limit", "5", "--window", "600s"];
+    let served = Served::start(&lab, &ground, &long);
+    let url = served.url();
+    let few = ["headers", url.as_str(), "-H", "X-User: few", "--requests", "3"];
+    lab.run(&few).exits(4).prints(&["none of 3 requests was refused", "3 admitted"]);
+    let done = lab.run(&["headers", url.as_str(), "-H", "X-User: many", "--format", "json"]).exits(4);
+    let told: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!((&told["verdict"], &told["requests"]["refused"]), (&"unknown".into(), &1.into()));
+    assert!(done.stdout.contains("--patience"), "{}", done.stdout);
+    // What takes no such request is not judged.
+    lab.run(&["headers", url.as_str(), "-H", "X-Cost: 0"]).exits(2).says(&["400"]);
+    ground.end().await;
+}
+
+#[test]
+fn what_cannot_be_asked_is_told_with_what_to_do() {
+    let lab = Lab::new();
+    for (args, code, says) in [
+        (vec!["headers"], 2, "URL"),
+        (vec!["headers", "https://localhost/"], 2, "TLS"),
+        (vec!["headers", "localhost:80"], 2, "http://HOST"),
+        (vec!["headers", "http://127.0.0.1:1/", "-H", "nonsense"], 2, "Name: value"),
+        (vec!["headers", "http://127.0.0.1:1/", "--requests", "0"], 2, "--requests"),
+        (vec!["headers", "http://127.0.0.1:1/"], 3, "does not answer"),
+    ] {
+        lab.run(&args).exits(code).says(&[says]);
+    }
+}
+
+/// Each broken history is convicted by the rule that it breaks, and by no other that comes before.
+#[test]
+fn each_rule_of_the_headers_has_a_history_that_breaks_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/histories");
+    let report = analyze::report(&analyze::read(&folder.join("headers-honest.bad.jsonl")).unwrap());
+    let broken = [
+        ("fixed-window-lua", "status", "the limiter had refused it"),
+        ("gcra-lua", "retry-after", "without Retry-After"),
+        ("sliding-log-lua", "retry-after", "Retry-After: 0"),
+        ("atomic-throttle", "retry-after", "neither whole seconds nor a date"),
+        ("token-bucket-lua", "wait-is-enough", "waited out, op 2 was refused again"),
+        ("sliding-counter-lua", "wait-is-enough", "1000 ms, too short: it is 1400 ms"),
+        ("laravel-throttle", "wait-is-needed", "op 2 was admitted more than a second before its end"),
+        ("get-then-incr", "wait-is-needed", "3000 ms, longer than needed: it is 1400 ms"),
+        ("leaky-bucket-lua", "reset", "no number of seconds"),
+        ("cost-based", "reset", "no Unix time near its own date"),
+        ("login-guard", "remaining", "more than ratelimit-limit: 2"),
+        ("multi-limit", "remaining", "more was left, and no time for it to come back"),
+        ("quota-by-period", "families", "RateLimit-Limit: 2 and X-RateLimit-Limit: 20"),
+        ("laravel-attempt", "families", "two moments"),
+        ("two-key-bucket", "problem", "application/json"),
+        ("watch-multi-bucket", "problem", "a problem of status 500"),
+        ("token-reservation", "problem", "no JSON object"),
+    ];
+    assert_eq!(report.cells.len(), broken.len());
+    for (limiter, rule, part) in broken {
+        let found = check(crate::support::cell(&report, limiter), "headers-honest");
+        let witness = found.witness.as_deref().unwrap_or_else(|| panic!("{limiter}: {found:?}"));
+        assert!(witness.starts_with(rule) && witness.contains(part), "{limiter}: {witness}");
+    }
+}
+
+on_both! {
+    a_broken_front_is_convicted_whatever_decides_behind_it
+}
+
+fn as_expected(report: &Report) {
+    for check in report.cells.iter().flat_map(|c| &c.checks) {
+        assert_eq!(check.outcome, Standing::AsExpected, "{check:?}");
+    }
+}
+
+mod cases {
+    use super::*;
+
+    pub async fn a_broken_front_is_convicted_whatever_decides_behind_it(backend: &str) {
+        let lab = Lab::new();
+        let report = lab.run(&["headers-honest", "--backend", backend, "--format", "json"]).exits(0).report();
+        as_expected(&report);
+        assert_eq!(report.cells.len(), 3 * Form::ALL.len());
+        // What was said is on record, so that it is judged alike from there.
+        let history = analyze::read(&lab.runs()[0].join("history.jsonl")).unwrap();
+        let again = analyze::report(&history);
+        let found = |report: &Report| -> Vec<_> {
+            report.cells.iter().map(|c| check(c, "headers-honest").witness.clone()).collect()
+        };
+        assert_eq!(found(&report), found(&again));
+        for cell in &history.cells {
+            let round = &cell.rounds[0];
+            assert_eq!(round.http.len(), round.ops.len(), "{:?}", cell.header.variation);
+            let zero = |a: &rl_lab::model::http::Answer| a.retry_after() == Some(RetryAfter::Seconds(0));
+            let zeros = round.http.values().any(zero);
+            assert_eq!(zeros, cell.header.variation.as_deref() == Some("zero"));
+        }
+        lab.assert_nothing_is_left(backend).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_behind_http_decides_as_one_that_is_not() {
+    if !usable("local").await {
+        return;
+    }
+    // The model is compared call by call: round trips and clock readings come through.
+    let lab = Lab::new();
+    let text = include_str!("../../scenarios/equivalence.toml");
+    let http = text.replacen("\n[workload]\n", "\n[workload]\nnodes_as = \"http\"\n", 1);
+    assert_ne!(text, http);
+    lab.file("http.toml", &http);
+    let limiters = "fixed-window-lua,token-bucket-lua,gcra-lua";
+    let run = ["run", "http.toml", "--backend", "local", "--format", "json", "--limiters", limiters];
+    let report = lab.run(&run).exits(0).report();
+    as_expected(&report);
+    let passes = report.cells.iter().filter(|c| check(c, "matches-model").verdict == Verdict::Pass);
+    assert!(passes.count() > 0);
+}
+
+#[test]
+fn a_broken_front_belongs_to_nodes_behind_http() {
+    let lab = Lab::with_nothing();
+    let text = include_str!("../../scenarios/headers-honest.toml");
+    lab.file("mine.toml", &text.replacen("nodes_as = \"http\"\n", "", 1));
+    lab.run(&["run", "mine.toml"]).exits(2).says(&["nodes_as = \"http\""]);
+}
+
+#[test]
+fn what_a_retrying_client_needs_is_asked_for_and_belongs_to_it_alone() {
+    let lab = Lab::with_nothing();
+    let text = include_str!("../../scenarios/retry.toml");
+    for (from, to, says) in [
+        ("successes = 100\n", "", "needs successes and a behaviour"),
+        ("behaviour = \"at-once\"\n", "", "needs successes and a behaviour"),
+        ("behaviour = \"at-once\"\n", "behaviour = \"fixed\"\n", "needs every"),
+        ("behaviour = \"at-once\"\n", "behaviour = \"at-once\"\nevery = \"1s\"\n", "belongs to behaviour"),
+        ("behaviour = \"at-once\"\n", "behaviour = \"atonce\"\n", "did you mean `at-once`?"),
+        ("shape = \"retry\"", "shape = \"burst\"", "belongs to shape \"retry\""),
+    ] {
+        assert!(text.contains(from), "{from}");
+        lab.file("mine.toml", &text.replacen(from, to, 1));
+        lab.run(&["run", "mine.toml"]).exits(2).says(&[says]);
+    }
+}
+
+#[tokio::test]
+async fn who_ignores_a_refusal_asks_most_and_who_paces_itself_is_not_refused() {
+    if !usable("local").await {
+        return;
+    }
+    let report = Lab::new().run(&["retry", "--backend", "local", "--format", "json"]).exits(0).report();
+    as_expected(&report);
+    for limiter in ["token-bucket-lua", "gcra-lua"] {
+        let of = |variation: &str, figure: Figure| {
+            let is = |c: &&rl_lab::model::report::CellReport| {
+                c.limiter == limiter && c.variation.as_deref() == Some(variation)
+            };
+            report.cells.iter().find(is).unwrap().figures[&figure]
+        };
+        let sent = |variation| of(variation, Figure::RequestsSent);
+        assert!(report.cells.iter().all(|c| c.rounds[0].admitted == 100), "each got what it needs");
+        // 20 at once and 20 after each second; on a slow machine more come back meanwhile.
+        assert!((101.0..=104.0).contains(&sent("Retry-After")), "{}", sent("Retry-After"));
+        assert!(sent("Retry-After") < sent("fixed 50 ms") && sent("fixed 50 ms") < sent("at once"));
+        assert_eq!(of("paced by Remaining", Figure::Refused), 0.0);
+        assert_eq!(sent("paced by Remaining"), 100.0);
+    }
+}
