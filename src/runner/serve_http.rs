@@ -31,6 +31,7 @@ pub async fn open(served: &Served, how: How) -> Result<Front, String> {
         limit: how.limit,
         window_ms: how.window,
         node: NodeId(0),
+        nodes: 1,
         clock_offset_ms: 0,
         connections: how.connections,
         cold_pool: false,
