@@ -12,6 +12,7 @@ pub mod declared_outage_policy;
 pub mod denial_changes_nothing;
 pub mod effects_once;
 pub mod every_key_expires;
+pub mod fail_open_is_reported;
 mod groups;
 pub mod keys_declared;
 pub mod matches_model;
@@ -44,6 +45,7 @@ pub static ALL: &[&dyn Checker] = &[
     &cost::CostChecker,
     &bounded_latency::BoundedLatency,
     &declared_outage_policy::DeclaredOutagePolicy,
+    &fail_open_is_reported::FailOpenIsReported,
     &effects_once::EffectsOnce,
     &clock_independent::ClockIndependent,
 ];

@@ -416,11 +416,13 @@ fn build(
             wrong: wrong.map(|clock| (Arc::clone(begins), clock)),
         });
         let settings = drive.cell.settings.clone();
-        let limit = settings.limit;
         let (store, node) = (Arc::clone(store), NodeId(node));
         let inner = (drive.cell.spec.build)(Build { settings, store, clock: Arc::clone(&clock), node });
         match &drive.cell.policy {
-            Some(p) => (p.spec.wrap)(Wrap { inner, settings: p.settings.clone(), limit, clock }),
+            Some(p) => {
+                let (settings, terms) = (p.settings.clone(), drive.cell.terms());
+                (p.spec.wrap)(Wrap { inner, settings, terms, clock })
+            }
             None => inner,
         }
     };

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contract::{Contract, Requirement};
 use super::matrix::Column;
-use super::op::{KeyId, Op, Outcome, Source};
+use super::op::{Contact, KeyId, Note, Op, Outcome, Source};
 use super::order::most_open;
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::scenario::{Act, OutageNeeds, PlannedClock, Time};
@@ -78,6 +78,12 @@ pub enum Event {
         /// What the node's clock said, in µs since 1970, if the call read it exactly once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clock_us: Option<i64>,
+        /// How far the call came on its way to the store.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        contact: Option<Contact>,
+        /// Whether it was reported that most of the limit is used.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        near: bool,
     },
     Fail {
         op: OpId,
@@ -416,6 +422,8 @@ pub struct Round {
     /// Exchanges with the store, all decided calls together, and the most of any one of them.
     pub trips: u64,
     pub most_trips: u32,
+    /// By the number of the call; as far as anything was noted of any.
+    notes: Vec<Note>,
     /// When callers got their answers that leave open what the store did.
     answers: BTreeMap<u32, Nanos>,
     /// Error texts with how often each came up.
@@ -453,6 +461,25 @@ impl Round {
     /// When the caller got an answer that leaves open what the store did.
     pub fn answered_at(&self, op: OpId) -> Option<Nanos> {
         self.answers.get(&op.0).copied()
+    }
+
+    /// What was noted of a call beside its decision.
+    pub fn note_of(&self, op: OpId) -> Note {
+        self.notes.get(op.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Notes something of a call that was made.
+    pub fn note(&mut self, op: OpId, note: Note) {
+        let place = op.0 as usize;
+        if note == Note::default() || place >= self.ops.len() {
+            return;
+        }
+        if self.notes.len() <= place {
+            // As many as there is room for calls: they come in about the order of their numbers.
+            self.notes.reserve(self.ops.capacity() - self.notes.len());
+            self.notes.resize(place + 1, Note::default());
+        }
+        self.notes[place] = note;
     }
 
     /// Whether nothing of the round's calls can still be under way to the store.
