@@ -82,3 +82,54 @@ fn witness(round: &Round, op: &Op, contact: Contact) -> String {
     };
     format!("{} was admitted and is said to be decided by the store, {came}", common::op_in_words(round, op))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::op::Note;
+    use crate::model::units::{Cost, Nanos, NodeId, OpId};
+    use crate::model::verdict::Verdict::{self, Fail, NotApplicable, Pass, Unknown};
+
+    /// One admitted call.
+    fn judged(on_outage: &str, source: Source, contact: Option<Contact>) -> Verdict {
+        let text = format!(
+            r#"{{"scenario":"s","limiter":"l","client":"c","backend":"b","server":{{"flavour":"","version":""}},
+                "limit":2,"nodes":1,"rounds":1,"concurrent":false,"requirement":null,"checks":[],
+                "contract":{{"bound":{{"kind":"none"}},"scope":"global","clock":"expiry","clock_resolution_ms":1,
+                             "denials":"free","on_outage":"{on_outage}","key_ttl_at_most":"60s"}}}}"#
+        );
+        let mut round = Round::starting(1, Nanos(0), None);
+        round.complete = true;
+        let key = round.key("a");
+        let mut op = Op::new(OpId(0), NodeId(0), key, Cost::ONE, Nanos(0));
+        (op.complete, op.outcome, op.source) = (Nanos(1), Outcome::Admitted, Some(source));
+        round.ops.push(op);
+        round.note(OpId(0), Note { contact, near: false });
+        let header = serde_json::from_str(&text).unwrap();
+        FailOpenIsReported
+            .judge(&Cell { header, epoch_ns_at_zero: 0, rounds: vec![round], honesty: None })
+            .verdict
+    }
+
+    #[test]
+    fn whoever_came_no_further_than_to_an_error_was_not_let_in_by_the_store() {
+        for (source, contact, verdict) in [
+            (Source::Store, Contact::Answered, Unknown),
+            (Source::Store, Contact::NotAsked, Fail),
+            (Source::Store, Contact::Unanswered, Fail),
+            (Source::Store, Contact::Refused, Fail),
+            (Source::FailOpen, Contact::NotAsked, Pass),
+            (Source::FailOpen, Contact::Refused, Pass),
+            (Source::Fallback, Contact::Unanswered, Pass),
+            // Its second exchange may be the one that failed.
+            (Source::FailOpen, Contact::Answered, Unknown),
+            // From what the app server holds: nothing was tried. After it had asked: it says so.
+            (Source::Local, Contact::NotAsked, Unknown),
+            (Source::Local, Contact::Unanswered, Pass),
+        ] {
+            assert_eq!(judged("open", source, Some(contact)), verdict, "{source:?} {contact:?}");
+        }
+        assert_eq!(judged("open", Source::Store, None), Unknown, "nobody recorded it");
+        assert_eq!(judged("unaffected", Source::Local, Some(Contact::NotAsked)), NotApplicable);
+    }
+}

@@ -164,6 +164,16 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("clock-independent.good", "sliding-log-lua:clock=server", "clock-independent", Pass),
     ("clock-independent.bad", "sliding-log-lua", "clock-independent", Fail),
     ("clock-independent.bad", "sliding-log-lua", "never-over-limit", Fail),
+    // Twelve of twelve without a connection: each says so, or that the store decided.
+    ("fail-open-is-reported.good", "fixed-window-lua", "fail-open-is-reported", Pass),
+    ("fail-open-is-reported.bad", "fixed-window-lua", "fail-open-is-reported", Fail),
+    ("fail-open-is-reported.bad", "fixed-window-lua", "declared-outage-policy", Unknown),
+    // Four of six by the store, then two of three on each node without it; on one of them three. Eight of four.
+    ("never-over-limit.fallback.good", "fixed-window-lua", "never-over-limit", Pass),
+    ("never-over-limit.fallback.good", "fixed-window-lua", "meets-requirement", Fail),
+    ("never-over-limit.fallback.good", "fixed-window-lua", "declared-outage-policy", Pass),
+    ("never-over-limit.fallback.good", "fixed-window-lua", "fail-open-is-reported", Pass),
+    ("never-over-limit.fallback.bad", "fixed-window-lua", "never-over-limit", Fail),
     ("keys-declared-and-one-slot.cluster.bad", "two-key-bucket:tag=no", "keys-declared-and-one-slot", Fail),
 ];
 
