@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::history::Cell;
+use super::history::{Cell, Round};
 use super::names::without_prefix;
 use super::op::{Contact, Note, Op, Outcome, Source};
 use super::phases;
@@ -178,7 +178,7 @@ impl Metrics {
         self.gauges.insert((gauge, Some(node)), value);
     }
 
-    /// What a cell recorded, all its rounds together. Its values are those of the last whole round.
+    /// What a cell recorded, all its rounds together; of its keys what the last whole round left.
     pub fn of_cell(cell: &Cell) -> Self {
         let header = &cell.header;
         let mut metrics = Self::of(vec![
@@ -208,6 +208,15 @@ impl Metrics {
             let weighed: Option<Vec<u64>> = round.probes.iter().map(|p| p.bytes).collect();
             if let Some(bytes) = weighed {
                 metrics.set(Gauge::MemoryBytes, bytes.iter().sum::<u64>() as f64);
+            }
+        }
+        for (gauge, of) in [
+            (Gauge::EvictedKeys, (|r| r.evicted_keys) as fn(&Round) -> Option<u64>),
+            (Gauge::Noscript, |r| r.noscript),
+        ] {
+            let told: Vec<u64> = cell.rounds.iter().filter_map(of).collect();
+            if !told.is_empty() {
+                metrics.set(gauge, told.iter().sum::<u64>() as f64);
             }
         }
         for clock in &header.clocks {

@@ -17,5 +17,6 @@ pub mod record;
 pub mod scenarios;
 pub mod serve;
 pub mod stage;
+mod stats;
 mod timeline;
 mod way;

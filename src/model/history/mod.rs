@@ -158,6 +158,15 @@ pub enum Event {
         commands: u64,
         at: Nanos,
     },
+    /// What a server did in the round: keys it evicted, whoever's they were, and scripts it was asked for and did
+    /// not know.
+    Stats {
+        evicted_keys: u64,
+        /// Absent where it does not count them (before 6.2).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        noscript: Option<u64>,
+        at: Nanos,
+    },
     /// The thread that makes the calls stood still: whatever was open then took that much longer.
     Stall {
         from: Nanos,
@@ -411,6 +420,9 @@ pub struct Round {
     pub faults: Vec<Faulted>,
     /// Commands that each node of a cluster processed.
     pub loads: Vec<u64>,
+    /// Keys that the servers evicted, all together, and scripts they were asked for and did not know.
+    pub evicted_keys: Option<u64>,
+    pub noscript: Option<u64>,
     /// When the thread that makes the calls stood still.
     pub stalls: Vec<(Nanos, Nanos)>,
     /// Requests on a route without a limiter, from arrival to answer.

@@ -233,6 +233,11 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.loads.push(commands);
             return Ok(());
         }
+        Event::Stats { evicted_keys, noscript, .. } => {
+            round.evicted_keys = Some(round.evicted_keys.unwrap_or(0) + evicted_keys);
+            round.noscript = noscript.map(|n| round.noscript.unwrap_or(0) + n);
+            return Ok(());
+        }
         Event::Stall { from, at } => {
             round.stalls.push((from, at));
             return Ok(());
