@@ -1,10 +1,12 @@
 //! The lines between the lab and an app server that is a process of its own: one JSON object each, requests
 //! on its stdin and answers on its stdout. `docs/protocol.md` describes them for who writes one.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use super::contract::Contract;
-use super::op::Source;
+use super::op::{Contact, Source};
 use super::units::{Cost, Limit, NodeId, Window};
 
 /// The version that the first line names.
@@ -28,7 +30,7 @@ pub struct Hello {
     pub node: NodeId,
     /// How many app servers there are, where it is one of several.
     #[serde(default = "alone", skip_serializing_if = "is_alone")]
-    pub nodes: u32,
+    pub nodes: NonZeroU32,
     /// How far its clock is to be ahead of its machine's.
     #[serde(default)]
     pub clock_offset_ms: i64,
@@ -39,13 +41,13 @@ pub struct Hello {
     pub cold_pool: bool,
 }
 
-fn alone() -> u32 {
-    1
+fn alone() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_alone(n: &u32) -> bool {
-    *n == 1
+fn is_alone(n: &NonZeroU32) -> bool {
+    *n == NonZeroU32::MIN
 }
 
 /// The first line from it.
@@ -136,6 +138,12 @@ pub struct Answer {
     /// What its clock said, in µs since 1970, if the call read it exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_us: Option<i64>,
+    /// How far a decided call came on its way to the store; nobody knows where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact: Option<Contact>,
+    /// Whether it reports that most of the limit is used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub near: bool,
 }
 
 /// Why a request came to nothing.

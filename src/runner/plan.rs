@@ -1,5 +1,8 @@
 //! From a scenario and the user's changes to the cells that will run.
 
+mod overrides;
+mod policy;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkers;
@@ -17,16 +20,15 @@ use crate::model::scenario::{
 use crate::model::units::Seed;
 use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
-use crate::ports::policy::{PolicySettings, PolicySpec};
+use crate::ports::policy::Terms;
 use crate::topologies;
 use crate::workloads;
 
 use super::matrix;
 use super::scenarios::Named;
 
-mod overrides;
-
 pub use overrides::Overrides;
+pub use policy::PolicyPlan;
 
 /// One scenario, ready to run.
 #[derive(Debug)]
@@ -81,23 +83,6 @@ impl Version {
     }
 }
 
-/// What is put around a limiter.
-#[derive(Debug, Clone)]
-pub struct PolicyPlan {
-    pub policy: LimiterRef,
-    pub spec: &'static PolicySpec,
-    pub settings: PolicySettings,
-}
-
-impl PolicyPlan {
-    fn of(wanted: &LimiterRef) -> Result<Self, String> {
-        let policy = policies::resolve(wanted)?;
-        let spec = policies::find(&policy.name)?;
-        let settings = PolicySettings::new(spec, &policy.params)?;
-        Ok(Self { policy, spec, settings })
-    }
-}
-
 impl CellPlan {
     /// The limiter with what is around it and how it talks, and the variation if there are several.
     pub fn label(&self) -> String {
@@ -110,6 +95,12 @@ impl CellPlan {
         }
     }
 
+    /// What a policy around it goes by.
+    pub fn terms(&self) -> Terms {
+        let Settings { limit, window, .. } = self.settings;
+        Terms { limit, window, nodes: self.setup.workload.nodes }
+    }
+
     /// The limiter's contract, with what the policy makes of it.
     pub fn contract(&self) -> Contract {
         // Where the limit is changed meanwhile, the largest is what may be admitted.
@@ -118,7 +109,7 @@ impl CellPlan {
         settings.limit = limits.fold(settings.limit, std::cmp::Ord::max);
         let contract = (self.spec.contract)(&settings);
         match &self.policy {
-            Some(p) => Contract { on_outage: (p.spec.on_outage)(&p.settings), ..contract },
+            Some(p) => (p.spec.contract)(&p.settings, &self.terms(), contract),
             None => contract,
         }
     }

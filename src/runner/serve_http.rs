@@ -1,6 +1,7 @@
 //! One app server behind HTTP: a limiter, its policy and its client, for whoever asks on a port.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Mutex;
 
 use super::serve::{Node, Served};
@@ -31,7 +32,7 @@ pub async fn open(served: &Served, how: How) -> Result<Front, String> {
         limit: how.limit,
         window_ms: how.window,
         node: NodeId(0),
-        nodes: 1,
+        nodes: NonZeroU32::MIN,
         clock_offset_ms: 0,
         connections: how.connections,
         cold_pool: false,
