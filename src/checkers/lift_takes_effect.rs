@@ -66,7 +66,7 @@ impl Checker for LiftTakesEffect {
         if let Some(cut) = common::cut_short(cell) {
             return cut;
         }
-        match bound::judge(cell, &contract.bound, contract.scope).verdict {
+        match bound::judge(cell, &contract.bound, contract.scope, bound::Whose::Everybody).verdict {
             Verdict::Fail => Finding::pass(format!(
                 "lifted {lifted} times, and more was admitted than the limit would have allowed without"
             )),

@@ -18,7 +18,7 @@ use super::patient::{self, patiently};
 use crate::model::op::Contact;
 use crate::ports::dial::Dial;
 use crate::ports::store::{
-    Command, Reply, Step, StepAction, StoreError, Traffic, mark_sent, next_step, note_answer,
+    Command, Reply, Step, StepAction, StoreError, Traffic, mark_sent, next_step, note_reply,
 };
 
 /// How a profile behaves while the store does not answer.
@@ -318,7 +318,7 @@ impl Wire {
             match send(connection).await {
                 Ok(value) => {
                     mark_sent();
-                    note_answer(Contact::Answered);
+                    note_reply(Contact::Answered);
                     break Ok(value);
                 }
                 Err(error) => {
@@ -353,7 +353,7 @@ impl Wire {
 
     pub fn judge(&self, line: &Line, error: &RedisError) -> StoreError {
         if answered(error) {
-            note_answer(Contact::Refused);
+            note_reply(Contact::Refused);
             return StoreError::Refused(self.describe(error));
         }
         mark_sent();

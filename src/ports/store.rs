@@ -270,7 +270,7 @@ pub fn next_step() -> (u32, u32) {
 }
 
 /// Notes what came back of an exchange of the current call: [`Contact::Answered`], or [`Contact::Refused`].
-pub fn note_answer(contact: Contact) {
+pub fn note_reply(contact: Contact) {
     let _ = CALL.try_with(|c| c.contact.set(c.contact.get().max(Some(contact))));
 }
 

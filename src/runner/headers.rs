@@ -130,6 +130,7 @@ fn header(limit: Limit) -> CellHeader {
             algorithm: None,
             round_trips_at_most: None,
             in_background: false,
+            fallback: None,
         },
         requirement: None,
         outage: None,

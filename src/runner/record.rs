@@ -336,7 +336,8 @@ impl Record for Recorder {
         }
         let limit = open.limit;
         let cell = open.cell.as_mut().expect("a call belongs to an open round");
-        let answer = trace.answer.map(|answer| Event::Http { op, answer: *answer });
+        let mut trace = trace;
+        let answer = trace.answer.take().map(|answer| Event::Http { op, answer: *answer });
         // Only a call that ran alone can be compared with a model, to the microsecond.
         let clock_us = trace.clock_us.filter(|_| !cell.header.concurrent);
         let round = cell.rounds.last_mut().expect("a call belongs to an open round");

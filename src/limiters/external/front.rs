@@ -197,6 +197,7 @@ impl Served {
                 outcome,
                 source: decided.as_ref().ok().map(|d| d.source),
                 waited: (trace.sent || trace.trips > 0).then_some(took),
+                near: trace.note.near,
             });
         }
         let answer = match &decided {

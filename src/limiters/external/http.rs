@@ -27,7 +27,9 @@ use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
-use crate::ports::store::{StoreError, current_op, mark_sent, note_answer, note_clock, note_trips};
+use crate::ports::store::{
+    StoreError, current_op, mark_sent, note_answer, note_clock, note_contact, note_near, note_trips,
+};
 
 /// For a whole answer to be there.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -192,8 +194,13 @@ impl Http {
         let asked = asked.unwrap_or_else(|_| Err(late()));
         let seen = self.watch.as_ref().and_then(|watch| watch.take(current_op()));
         let mut source = None;
+        // A service of which nothing else is known does not say how far it came.
+        note_contact(seen.as_ref().and_then(|seen| seen.trace.note.contact));
         let decided = seen.and_then(|seen| {
             note_trips(seen.trace.trips);
+            if seen.trace.note.near {
+                note_near();
+            }
             if let Some(us) = seen.trace.clock_us {
                 note_clock(us);
             }
