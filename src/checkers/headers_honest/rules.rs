@@ -141,7 +141,7 @@ pub fn families(cell: &Cell) -> Finding {
             const ROUNDED_S: u64 = 2;
             let (from, to) = dated(cell, h);
             let made = at.checked_sub(after);
-            if made.is_none_or(|made| made + ROUNDED_S < from || made > to.saturating_add(ROUNDED_S)) {
+            if made.is_none_or(|made| made.abs_diff(made.clamp(from, to)) > ROUNDED_S) {
                 let date = h.answer.date.as_deref().unwrap_or("none");
                 let both = format!("RateLimit-Reset: {after} and X-RateLimit-Reset: {at}");
                 return Err(format!("with {both}, which are two moments (its date: {date})"));

@@ -52,7 +52,7 @@ impl Waits {
         for (name, ms) in [("Retry-After", Some(seconds.saturating_mul(1000))), ("retry_after_ms", told)] {
             let Some(ms) = ms else { continue };
             for exact in [own, told.filter(|_| own.is_none())].into_iter().flatten() {
-                let least = exact.div_ceil(1000).max(1) * 1000 + spare_s(refusal) * 1000;
+                let least = exact.div_ceil(1000).max(1) + spare_s(refusal);
                 let what = |how: &str| {
                     let true_one = if own.is_some() { "the limiter's own" } else { "by retry_after_ms" };
                     refusal.witness(&format!("with {name} of {ms} ms, {how}: it is {exact} ms, {true_one}"))
@@ -60,7 +60,7 @@ impl Waits {
                 if ms < exact {
                     self.short.get_or_insert_with(|| what("too short"));
                 }
-                if ms > least {
+                if ms > least.saturating_mul(1000) {
                     self.long.get_or_insert_with(|| what("longer than needed"));
                 }
             }
