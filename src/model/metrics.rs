@@ -242,26 +242,33 @@ fn cut(name: &str) -> String {
     }
 }
 
+/// Name and meaning of a counter, and what it has counted; `None` where it is not told.
+type Counter = (&'static str, &'static str, fn(&Calls) -> Option<u64>);
+
+/// The last two are told where somebody counts them.
+const COUNTERS: [Counter; 4] = [
+    ("rate_limit_allowed_total", "Calls that were admitted.", |c| Some(c.allowed)),
+    ("rate_limit_denied_total", "Calls that were refused.", |c| Some(c.denied)),
+    (
+        "rate_limit_shadow_denied_total",
+        "Admitted calls that a limiter which is only tried out would have refused.",
+        |c| Some(c.shadow_denied).filter(|n| *n > 0),
+    ),
+    ("rate_limit_near_limit_total", "Calls after which most of the limit was used.", |c| {
+        Some(c.near).filter(|n| *n > 0)
+    }),
+];
+
 /// All of them as one text: a family after the other, in each the limiters in the order given.
 pub fn render(all: &[Metrics]) -> String {
     let named = labelled(all);
     let mut text = String::new();
-    let calls: [(&str, &str, fn(&Calls) -> u64); 4] = [
-        ("rate_limit_allowed_total", "Calls that were admitted.", |c| c.allowed),
-        ("rate_limit_denied_total", "Calls that were refused.", |c| c.denied),
-        (
-            "rate_limit_shadow_denied_total",
-            "Admitted calls that a limiter which is only tried out would have refused.",
-            |c| c.shadow_denied,
-        ),
-        ("rate_limit_near_limit_total", "Calls after which most of the limit was used.", |c| c.near),
-    ];
-    for (place, (name, help, of)) in calls.into_iter().enumerate() {
-        // The last two are told by those who count them.
-        let told = |count: u64| place < 2 || count > 0;
+    for (name, help, of) in COUNTERS {
         family(&mut text, &named, (name, "counter", help), |m, samples| {
-            for ((user, endpoint), calls) in m.calls.iter().filter(|(_, calls)| told(of(calls))) {
-                samples.add("", &[("user", user), ("endpoint", endpoint)], &of(calls).to_string());
+            for ((user, endpoint), count) in m.calls.iter().map(|(pair, calls)| (pair, of(calls))) {
+                if let Some(count) = count {
+                    samples.add("", &[("user", user), ("endpoint", endpoint)], &count.to_string());
+                }
             }
         });
     }
