@@ -2,9 +2,9 @@
 //!
 //! Fail-open: nobody gets an error, and nobody is refused but by the store. Fail-closed: nobody gets an error,
 //! and nobody is admitted but by the store. Fallback: nobody gets an error, and who is decided without the store
-//! is decided by the local limiter, whose own bound `never-over-limit` holds it to. Error: nobody gets a decision that the store did not make. Who
-//! decided is what the decision itself says; that it was the store is not believed of a call that lies
-//! wholly inside an outage of it, where there is no other server.
+//! is decided by the local limiter, which `never-over-limit` holds to its own bound. Error: nobody gets a decision
+//! that the store did not make. Who decided is what the decision itself says; that it was the store is not
+//! believed of a call that lies wholly inside an outage of it, where there is no other server.
 //!
 //! Proves, when it fails, that one call got something else: it is the witness. A pass needs a call that was
 //! decided, or failed, without the store. It cannot tell who decided where the limiter does not say so and

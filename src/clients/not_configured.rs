@@ -1,8 +1,8 @@
 //! A client without a connection: none is configured, and each command is an error at once.
 //!
 //! As Laravel when the connection that the limiter names is missing from `config/database.php`
-//! (`InvalidArgumentException: Redis connection [limiter] not configured`), or redis-py and ioredis with an
-//! address that nobody set. The application starts, and goes on starting: only a call of the limiter finds out.
+//! (`InvalidArgumentException: Redis connection [limiter] not configured`), or any client whose address comes
+//! from a setting that nobody made. The application starts all the same: only a call of the limiter finds out.
 
 use std::sync::Arc;
 

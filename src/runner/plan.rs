@@ -20,7 +20,6 @@ use crate::model::scenario::{
 use crate::model::units::Seed;
 use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
-use crate::ports::policy::Terms;
 use crate::topologies;
 use crate::workloads;
 
@@ -93,12 +92,6 @@ impl CellPlan {
             Some(name) => format!("{variant} ({name})"),
             None => variant.to_string(),
         }
-    }
-
-    /// What a policy around it goes by.
-    pub fn terms(&self) -> Terms {
-        let Settings { limit, window, .. } = self.settings;
-        Terms { limit, window, nodes: self.setup.workload.nodes }
     }
 
     /// The limiter's contract, with what the policy makes of it.

@@ -2,7 +2,10 @@
 
 use crate::limiters::policies;
 use crate::model::scenario::LimiterRef;
-use crate::ports::policy::{PolicySettings, PolicySpec};
+use crate::ports::limiter::Settings;
+use crate::ports::policy::{PolicySettings, PolicySpec, Terms};
+
+use super::CellPlan;
 
 /// What is put around a limiter.
 #[derive(Debug, Clone)]
@@ -18,5 +21,13 @@ impl PolicyPlan {
         let spec = policies::find(&policy.name)?;
         let settings = PolicySettings::new(spec, &policy.params)?;
         Ok(Self { policy, spec, settings })
+    }
+}
+
+impl CellPlan {
+    /// What a policy around it goes by.
+    pub fn terms(&self) -> Terms {
+        let Settings { limit, window, .. } = self.settings;
+        Terms { limit, window, nodes: self.setup.workload.nodes }
     }
 }
