@@ -186,6 +186,7 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
             across_keys: (case.twist == Twist::AcrossKeys).then(|| across(window)),
             algorithm,
             round_trips_at_most: Some(1),
+            in_background: false,
         },
         requirement: Some(Requirement { bound, scope }),
         outage: None,

@@ -208,9 +208,6 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         };
         let (looked, ()) = tokio::join!(calls, acts.beside(workload, began, over));
         looked?;
-        for node in &offer.nodes {
-            node.settle().await;
-        }
         cpu += thread_cpu().saturating_sub(cpu_before);
         let skipped = aging.as_ref().map(|a| a.aged()).unwrap_or_default();
         busy += span(began, drive.recorder.now()).saturating_sub(skipped);
@@ -230,6 +227,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             let there = drive.route.primary().await.map_err(|e| anyhow!("the store cannot be found: {e}"))?;
             probe = admin(there).await?;
         }
+        settle(&offer.nodes).await;
         if let Some(error) = aging.and_then(|a| a.failure()) {
             return Err(error).context("the expiry of the round's keys cannot be moved on");
         }
@@ -285,6 +283,14 @@ fn between(drive: &Drive<'_>) -> Vec<PlannedFault> {
 /// Whether a fault goes on beside the calls, by the clock.
 pub fn is_beside(setup: &Setup, fault: &PlannedFault) -> bool {
     fault.lasts.is_some() || setup.workload.overlaps()
+}
+
+/// Waits for what limiters do behind their calls, with everything that broke taken back. What a client that never
+/// gives up still waits for is dropped, and with it its task.
+async fn settle(nodes: &[Arc<dyn Limiter>]) {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let all = futures_util::future::join_all(nodes.iter().map(|node| node.settle()));
+    let _ = tokio::time::timeout(PATIENCE, all).await;
 }
 
 /// Notes when the thread of the calls stood still: the machine did, or too much was asked of it.
