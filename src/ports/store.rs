@@ -243,7 +243,7 @@ pub fn note_clock(us: i64) {
 }
 
 /// Notes what the current call was answered over HTTP.
-pub fn note_answer(answer: http::Answer) {
+pub fn note_http(answer: http::Answer) {
     let _ = CALL.try_with(|c| c.answer.set(Some(Box::new(answer))));
 }
 

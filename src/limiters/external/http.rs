@@ -27,7 +27,7 @@ use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
-use crate::ports::store::{StoreError, current_op, mark_sent, note_answer, note_clock, note_trips};
+use crate::ports::store::{StoreError, current_op, mark_sent, note_http, note_clock, note_trips};
 
 /// For a whole answer to be there.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -201,7 +201,7 @@ impl Http {
             seen.decision.as_ref().map(Decided::from)
         });
         let answer = Answer { decided, ..asked? };
-        note_answer(answer.clone());
+        note_http(answer.clone());
         if answer.undecided() {
             let what = answer.problem.as_ref().and_then(|p| p.detail.clone()).unwrap_or_default();
             return Err(StoreError::NoAnswer(format!("it answered {} {what}", answer.status)));
