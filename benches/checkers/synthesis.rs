@@ -180,6 +180,7 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
             clock_resolution_ms: 0,
             denials: Denials::Free,
             on_outage: OnOutage::Error,
+            fallback: None,
             key_ttl_at_most: bound.window(),
             lockout: None,
             across_keys: (case.twist == Twist::AcrossKeys).then(|| across(window)),

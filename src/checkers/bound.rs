@@ -8,22 +8,42 @@ use crate::model::contract::{Bound, OnOutage, Scope};
 use crate::model::groups::Group;
 use crate::model::history::{Cell, Round};
 use crate::model::indexed::IndexedCell;
-use crate::model::op::{Op, Outcome};
+use crate::model::op::{Op, Outcome, Source};
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 
+/// Whose decisions a bound speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    Everybody,
+    /// Whoever decides but the local limiter of an outage, which has a bound of its own.
+    ButFallback,
+    /// That local limiter alone: it knows nothing of what was used before it was first asked.
+    Fallback,
+}
+
+impl Whose {
+    fn has(self, op: &Op) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::ButFallback => op.source != Some(Source::Fallback),
+            Self::Fallback => op.source == Some(Source::Fallback),
+        }
+    }
+}
+
 /// A bound for each key. Any round convicts. A pass needs rounds in which more was asked for than the bound
 /// allows and, where calls were meant to overlap, in which they did.
-pub fn judge(cell: &IndexedCell, bound: &Bound, scope: Scope) -> Finding {
-    judge_groups(cell, bound, scope, true)
+pub fn judge(cell: &IndexedCell, bound: &Bound, scope: Scope, whose: Whose) -> Finding {
+    judge_groups(cell, bound, scope, true, whose)
 }
 
 /// The same for a bound over all keys together.
-pub fn judge_across(cell: &IndexedCell, bound: &Bound, scope: Scope) -> Finding {
-    judge_groups(cell, bound, scope, false)
+pub fn judge_across(cell: &IndexedCell, bound: &Bound, scope: Scope, whose: Whose) -> Finding {
+    judge_groups(cell, bound, scope, false, whose)
 }
 
-fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool) -> Finding {
+fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool, whose: Whose) -> Finding {
     let mut first: Option<(&Round, Group, Excess, Vec<Admitted>)> = None;
     let mut convicted = 0;
     let mut power = Power::default();
@@ -34,9 +54,14 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool) ->
         let mut pressed = false;
         // The first that is over ends a round.
         let _ = indexed.groups(scope, apart).try_each(round, |group, ops| {
-            let time = time_of(cell, round, first_touch(touches, &group));
-            let admitted = |outcome| outcome == Outcome::Admitted;
-            let calls = || count(round, &group, ops, bound, admitted);
+            let first_touched = match whose {
+                // Whoever touches what it counts is told its decision.
+                Whose::Fallback => ops.iter().filter(|op| whose.has(op)).map(|op| op.invoke).min(),
+                _ => Some(first_touch(touches, &group)),
+            };
+            let time = time_of(cell, round, first_touched.unwrap_or_default());
+            let admitted = |op: &Op| op.outcome == Outcome::Admitted;
+            let calls = || count(round, &group, ops, bound, whose, admitted);
             power.most = power.most.max(calls().map(|a| a.cost).sum());
             if glance(bound, calls(), time) != Glance::Clear {
                 keep(&mut counted, calls());
@@ -49,7 +74,7 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool) ->
                     return Err(());
                 }
             }
-            pressed = pressed || would_convict(&mut counted, round, &group, ops, bound, time);
+            pressed = pressed || would_convict(&mut counted, round, &group, ops, (bound, whose), time);
             Ok(())
         });
         power.overlap = power.overlap.max(overlap);
@@ -151,20 +176,18 @@ fn decides_alone(cell: &Cell) -> bool {
 
 /// The calls of a group that count, and its preset. A preset above the bound breaks nothing by
 /// itself: it counts for as much as the bound allows, so that any call admitted on top of it does.
-fn count<'a, C: Fn(Outcome) -> bool + Clone>(
+fn count<'a, C: Fn(&Op) -> bool + Clone>(
     round: &Round,
     group: &Group,
     ops: &'a [Op],
     bound: &Bound,
+    whose: Whose,
     counts: C,
 ) -> impl Iterator<Item = Admitted> + Clone + use<'a, C> {
-    let before = preset(round, group).map(|(used, invoke, complete)| Admitted {
-        op: None,
-        invoke,
-        complete,
-        cost: used.min(bound.burst().unwrap_or(0)),
+    let before = preset(round, group).filter(|_| whose != Whose::Fallback).map(|(used, invoke, complete)| {
+        Admitted { op: None, invoke, complete, cost: used.min(bound.burst().unwrap_or(0)) }
     });
-    let calls = ops.iter().filter(move |o| counts(o.outcome)).map(|o| Admitted {
+    let calls = ops.iter().filter(move |o| counts(o) && whose.has(o)).map(|o| Admitted {
         op: Some(o.id),
         invoke: o.invoke,
         complete: o.complete,
@@ -189,11 +212,11 @@ fn would_convict(
     round: &Round,
     group: &Group,
     ops: &[Op],
-    bound: &Bound,
+    (bound, whose): (&Bound, Whose),
     time: TimeContext,
 ) -> bool {
-    let decided = |outcome| matches!(outcome, Outcome::Admitted | Outcome::Denied);
-    let calls = |most: usize| count(round, group, &ops[..most.min(ops.len())], bound, decided);
+    let decided = |op: &Op| op.outcome.is_decided();
+    let calls = |most: usize| count(round, group, &ops[..most.min(ops.len())], bound, whose, decided);
     match glance(bound, calls(ops.len()), time) {
         Glance::Clear => return false,
         Glance::Over => return true,

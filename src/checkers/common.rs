@@ -188,11 +188,11 @@ pub fn open_ended(op: &Op) -> bool {
     (op.outcome == Outcome::Unknown && op.complete == Op::NEVER) || stood_in(op)
 }
 
-/// Whether a policy decided because the store did not. Such an answer says nothing about the limit;
-/// whether it is the declared one is another question.
+/// Whether a policy decided, because the store did not or it was not heeded. Such an answer says nothing about
+/// the limit; whether it is the declared one is another question.
 #[inline]
 fn stood_in(op: &Op) -> bool {
-    matches!(op.source, Some(Source::FailOpen | Source::FailClosed | Source::Fallback))
+    op.source.is_some_and(Source::is_of_a_policy)
 }
 
 /// Whether the limiter itself decided.

@@ -1,7 +1,8 @@
 //! `declared-outage-policy`: while the store is away, callers get what the contract says they get.
 //!
 //! Fail-open: nobody gets an error, and nobody is refused but by the store. Fail-closed: nobody gets an error,
-//! and nobody is admitted but by the store. Error: nobody gets a decision that the store did not make. Who
+//! and nobody is admitted but by the store. Fallback: nobody gets an error, and who is decided without the store
+//! is decided by the local limiter, whose own bound `never-over-limit` holds it to. Error: nobody gets a decision that the store did not make. Who
 //! decided is what the decision itself says; that it was the store is not believed of a call that lies
 //! wholly inside an outage of it, where there is no other server.
 //!
@@ -66,17 +67,14 @@ fn is_outage(fault: &Faulted) -> bool {
 
 /// The outage inside which the store is said to have decided this.
 fn impossible<'r>(round: &'r Round, op: &Op) -> Option<&'r Faulted> {
-    let decided =
-        matches!(op.outcome, Outcome::Admitted | Outcome::Denied) && op.source == Some(Source::Store);
+    let decided = op.outcome.is_decided() && matches!(op.source, Some(Source::Store | Source::Shadow));
     round.faults.iter().find(|f| decided && is_outage(f) && f.covers(op.invoke, op.complete))
 }
 
 fn is_without_store(op: &Op) -> bool {
     match op.outcome {
         Outcome::Failed | Outcome::Unknown => true,
-        Outcome::Admitted | Outcome::Denied => {
-            matches!(op.source, Some(Source::FailOpen | Source::FailClosed | Source::Fallback))
-        }
+        Outcome::Admitted | Outcome::Denied => op.source.is_some_and(Source::is_instead_of_store),
     }
 }
 

@@ -8,7 +8,7 @@
 //! well: it must imply the requirement. Where it does not (a bucket refills while a window is
 //! open), short rounds cannot tell, and the verdict is `unknown`.
 
-use super::bound;
+use super::bound::{self, Whose};
 use crate::model::contract::{Requirement, Scope};
 use crate::model::history::{Cell, Round};
 use crate::model::indexed::IndexedCell;
@@ -34,7 +34,7 @@ impl Checker for MeetsRequirement {
     fn judge_indexed(&self, cell: &IndexedCell) -> Finding {
         match &cell.header.requirement {
             None => Finding::not_applicable("the scenario states no requirement"),
-            Some(required) => match bound::judge(cell, &required.bound, required.scope) {
+            Some(required) => match bound::judge(cell, &required.bound, required.scope, Whose::Everybody) {
                 Finding { verdict: Verdict::Pass, because } => weigh(cell, required, because),
                 other => other,
             },
@@ -46,7 +46,9 @@ impl Checker for MeetsRequirement {
 fn weigh(cell: &Cell, required: &Requirement, because: String) -> Finding {
     let contract = &cell.header.contract;
     let in_scope = contract.scope == Scope::Global || required.scope == Scope::Node || cell.header.nodes == 1;
-    if in_scope && contract.bound.implies(&required.bound) {
+    // A local limiter that decides in an outage admits beside what the bound speaks of.
+    let all_of_it = contract.fallback.is_none();
+    if in_scope && all_of_it && contract.bound.implies(&required.bound) {
         return Finding::pass(format!("{because}; its contract promises as much"));
     }
     let longest = cell.rounds.iter().map(length).max().unwrap_or_default();
@@ -55,6 +57,7 @@ fn weigh(cell: &Cell, required: &Requirement, because: String) -> Finding {
         return Finding::pass(format!("{because}; rounds lasted up to {longest} of the {window} window"));
     }
     let allows = match contract.bound.most_in(window) {
+        Some(_) if !all_of_it => "allows more while the store is away".to_owned(),
         Some(most) => format!("allows up to {most} in {window}"),
         None => "names no bound".to_owned(),
     };

@@ -12,6 +12,7 @@ pub mod declared_outage_policy;
 pub mod denial_changes_nothing;
 pub mod effects_once;
 pub mod every_key_expires;
+pub mod fail_open_is_reported;
 mod groups;
 pub mod headers_honest;
 pub mod keys_declared;
@@ -45,6 +46,7 @@ pub static ALL: &[&dyn Checker] = &[
     &cost::CostChecker,
     &bounded_latency::BoundedLatency,
     &declared_outage_policy::DeclaredOutagePolicy,
+    &fail_open_is_reported::FailOpenIsReported,
     &effects_once::EffectsOnce,
     &clock_independent::ClockIndependent,
     &headers_honest::HeadersHonest,

@@ -3,11 +3,13 @@
 //! Proves, when it fails, that some span holds more admitted calls than the contract's bound,
 //! all of them wholly inside the span: no reading of the timestamps excuses it. A pass says that
 //! no recorded round shows this, and with what power; it does not exclude a rarer leak.
-//! A bound over all keys of a round convicts as well; whether it was put to the test is said.
+//! A bound over all keys of a round convicts as well; whether it was put to the test is said. Where a local
+//! limiter decides in an outage, the contract promises for it apart: what it admits is held against that, on each
+//! node, and does not count against the store's bound. What all of them admit together is for `meets-requirement`.
 //! O(n) for fixed windows, O(n log n) for sliding windows and buckets.
 
-use super::bound;
-use crate::model::contract::Bound;
+use super::bound::{self, Whose};
+use crate::model::contract::{Bound, Scope};
 use crate::model::history::Cell;
 use crate::model::indexed::IndexedCell;
 use crate::model::verdict::{Finding, Verdict};
@@ -33,21 +35,39 @@ impl Checker for NeverOverLimit {
         if contract.bound == Bound::None {
             return Finding::unknown("the limiter promises no bound, so nothing can be kept or broken");
         }
-        let own = bound::judge(cell, &contract.bound, contract.scope);
-        let Some(across) = contract.across_keys else { return own };
-        let all = bound::judge_across(cell, &across, contract.scope);
-        match (own.verdict, all.verdict) {
-            (Verdict::Fail, _) | (_, Verdict::Pass) => own,
-            (_, Verdict::Fail) => all,
+        let whose = if contract.fallback.is_some() { Whose::ButFallback } else { Whose::Everybody };
+        let own = and_across(cell, bound::judge(cell, &contract.bound, contract.scope, whose), whose);
+        let Some(fallback) = contract.fallback else { return own };
+        let local = bound::judge(cell, &fallback, Scope::Node, Whose::Fallback);
+        match (own.verdict, local.verdict) {
+            (Verdict::Fail, _) => own,
+            (_, Verdict::Fail) => {
+                Finding { because: format!("without the store: {}", local.because), ..local }
+            }
             _ => Finding {
-                because: format!(
-                    "{}; the bound over all keys ({}) was not broken either, nor put to the test",
-                    own.because,
-                    across.in_words()
-                ),
+                because: format!("{}; without the store, on each node: {}", own.because, local.because),
                 ..own
             },
         }
+    }
+}
+
+/// With the bound over all keys, where there is one.
+fn and_across(cell: &IndexedCell, own: Finding, whose: Whose) -> Finding {
+    let contract = &cell.header.contract;
+    let Some(across) = contract.across_keys else { return own };
+    let all = bound::judge_across(cell, &across, contract.scope, whose);
+    match (own.verdict, all.verdict) {
+        (Verdict::Fail, _) | (_, Verdict::Pass) => own,
+        (_, Verdict::Fail) => all,
+        _ => Finding {
+            because: format!(
+                "{}; the bound over all keys ({}) was not broken either, nor put to the test",
+                own.because,
+                across.in_words()
+            ),
+            ..own
+        },
     }
 }
 

@@ -7,6 +7,7 @@ pub mod at_step;
 pub mod declared_keys;
 pub mod fail_fast;
 pub mod far;
+pub mod not_configured;
 pub mod patient;
 pub mod pooled;
 mod redis_rs;
@@ -68,6 +69,7 @@ pub static ALL: &[&Profile] = &[
     &waits_for_reconnect::PROFILE,
     &replays_in_flight::PROFILE,
     &retries_on_timeout::PROFILE,
+    &not_configured::PROFILE,
 ];
 
 /// The profile a variant gets unless it names another.

@@ -15,8 +15,11 @@ use redis::{
 
 use super::Access;
 use super::patient::{self, patiently};
+use crate::model::op::Contact;
 use crate::ports::dial::Dial;
-use crate::ports::store::{Command, Reply, Step, StepAction, StoreError, Traffic, mark_sent, next_step};
+use crate::ports::store::{
+    Command, Reply, Step, StepAction, StoreError, Traffic, mark_sent, next_step, note_answer,
+};
 
 /// How a profile behaves while the store does not answer.
 #[derive(Debug, Clone, Copy)]
@@ -315,6 +318,7 @@ impl Wire {
             match send(connection).await {
                 Ok(value) => {
                     mark_sent();
+                    note_answer(Contact::Answered);
                     break Ok(value);
                 }
                 Err(error) => {
@@ -349,6 +353,7 @@ impl Wire {
 
     pub fn judge(&self, line: &Line, error: &RedisError) -> StoreError {
         if answered(error) {
+            note_answer(Contact::Refused);
             return StoreError::Refused(self.describe(error));
         }
         mark_sent();

@@ -42,6 +42,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
             clock_resolution_ms: 1,
             denials: Denials::Charged,
             on_outage: OnOutage::Error,
+            fallback: None,
             key_ttl_at_most: Some(Window::from_millis(60_000).unwrap()),
             lockout: None,
             across_keys: None,

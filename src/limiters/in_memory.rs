@@ -43,6 +43,7 @@ fn contract(settings: &Settings) -> Contract {
         clock_resolution_ms: 1,
         denials: Denials::Charged,
         on_outage: OnOutage::Unaffected,
+        fallback: None,
         key_ttl_at_most: None,
         lockout: None,
         across_keys: None,

@@ -202,6 +202,10 @@ pub struct Contract {
     pub clock_resolution_ms: u64,
     pub denials: Denials,
     pub on_outage: OnOutage,
+    /// What the local limiter that decides in an outage promises: on each node, for each key, beside what
+    /// `bound` promises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Bound>,
     /// The longest time to live a key of this limiter may have; `None` if it keeps no keys.
     pub key_ttl_at_most: Option<Window>,
     /// How long a caller that used up its limit is refused from then on, where that is longer than

@@ -194,6 +194,7 @@ mod tests {
             clock_resolution_ms: 1,
             denials,
             on_outage: OnOutage::Error,
+            fallback: None,
             key_ttl_at_most: Some(window),
             lockout: None,
             across_keys: None,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::history::{Cell, Probe, Round};
-use super::op::{Op, Outcome};
+use super::op::{Contact, Note, Op, Outcome, Source};
 use super::phases::{self, Decider, decider};
 use super::units::Window;
 
@@ -29,6 +29,12 @@ pub enum Figure {
     MostInWindow,
     Undecided,
     ByPolicy,
+    AdmittedByPolicy,
+    RefusedByPolicy,
+    AskedInVain,
+    Spared,
+    WouldDeny,
+    NearLimit,
     BackAfterMs,
     NoticedAfterMs,
     AdmittedUnnoticed,
@@ -67,7 +73,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 31] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -81,6 +87,12 @@ impl Figure {
         Self::MostInWindow,
         Self::Undecided,
         Self::ByPolicy,
+        Self::AdmittedByPolicy,
+        Self::RefusedByPolicy,
+        Self::AskedInVain,
+        Self::Spared,
+        Self::WouldDeny,
+        Self::NearLimit,
         Self::BackAfterMs,
         Self::NoticedAfterMs,
         Self::AdmittedUnnoticed,
@@ -111,6 +123,12 @@ impl Figure {
             Self::MostInWindow => "most-in-window",
             Self::Undecided => "undecided",
             Self::ByPolicy => "by-policy",
+            Self::AdmittedByPolicy => "admitted-by-policy",
+            Self::RefusedByPolicy => "refused-by-policy",
+            Self::AskedInVain => "asked-in-vain",
+            Self::Spared => "spared",
+            Self::WouldDeny => "would-deny",
+            Self::NearLimit => "near-limit",
             Self::BackAfterMs => "back-after-ms",
             Self::NoticedAfterMs => "noticed-after-ms",
             Self::AdmittedUnnoticed => "admitted-unnoticed",
@@ -142,6 +160,12 @@ impl Figure {
             Self::MostInWindow => "most admitted in one window",
             Self::Undecided => "calls without a decision",
             Self::ByPolicy => "decided by the policy",
+            Self::AdmittedByPolicy => "admitted by the policy",
+            Self::RefusedByPolicy => "refused by the policy",
+            Self::AskedInVain => "asked in vain",
+            Self::Spared => "spared",
+            Self::WouldDeny => "would be refused",
+            Self::NearLimit => "reported near the limit",
             Self::BackAfterMs => "store again after ms",
             Self::NoticedAfterMs => "noticed after ms",
             Self::AdmittedUnnoticed => "admitted unnoticed",
@@ -175,6 +199,12 @@ impl Figure {
             Self::MostInWindow => "the most that one identity got in any span of one window's length",
             Self::Undecided => "calls that failed, or whose outcome nobody knows",
             Self::ByPolicy => "calls that the policy decided because the store did not",
+            Self::AdmittedByPolicy => "calls that the policy admitted because the store did not decide",
+            Self::RefusedByPolicy => "calls that the policy refused because the store did not decide",
+            Self::AskedInVain => "decided calls that asked the store and got no answer, or errors only",
+            Self::Spared => "decided calls that the policy answered without asking the store",
+            Self::WouldDeny => "calls that a limiter in the shadow would have refused",
+            Self::NearLimit => "calls after which somebody reported that most of the limit is used",
             Self::BackAfterMs => {
                 "from the end of the last fault to the first answer of the store to a later call"
             }
@@ -264,6 +294,9 @@ pub fn measure(cell: &Cell) -> Figures {
     let broke = whole.iter().any(|r| !r.faults.is_empty());
     let by_policy = |r: &&Round| r.ops.iter().filter(|o| decider(o) == Decider::Policy).count();
     set(Figure::ByPolicy, broke.then(|| whole.iter().map(by_policy).sum::<usize>() as f64));
+    for (figure, count) in by_policies(cell, &whole) {
+        set(figure, Some(count as f64));
+    }
     set(Figure::BackAfterMs, phases::back_after_ms(cell));
     let (noticed, unnoticed) = whole.iter().find_map(|r| phases::noticed(r)).unzip();
     let replaced = cell.header.topology.is_some();
@@ -282,6 +315,39 @@ pub fn measure(cell: &Cell) -> Figures {
     let most = window_of(cell).and_then(|w| cell.rounds.iter().map(|r| most_in_window(r, w)).max());
     set(Figure::MostInWindow, most.map(|n| n as f64));
     figures
+}
+
+/// What policies made of calls, as far as there is one or something broke.
+fn by_policies(cell: &Cell, whole: &[&Round]) -> Vec<(Figure, usize)> {
+    let policy = cell.header.policy.as_deref();
+    if policy.is_none() && whole.iter().all(|r| r.faults.is_empty()) {
+        return Vec::new();
+    }
+    let calls = || whole.iter().flat_map(|r| r.ops.iter().map(move |op| (op, r.note_of(op.id))));
+    let count = |of: &dyn Fn(&Op, Note) -> bool| calls().filter(|(op, note)| of(op, *note)).count();
+    let instead = |op: &Op| op.source.is_some_and(Source::is_instead_of_store);
+    let by_policy = |outcome| count(&|op, _| op.outcome == outcome && instead(op));
+    let mut told = vec![
+        (Figure::AdmittedByPolicy, by_policy(Outcome::Admitted)),
+        (Figure::RefusedByPolicy, by_policy(Outcome::Denied)),
+    ];
+    let decided = |op: &Op| op.outcome.is_decided();
+    if calls().all(|(op, note)| !decided(op) || note.contact.is_some()) {
+        let in_vain = |op: &Op, note: Note| {
+            decided(op) && matches!(note.contact, Some(Contact::Unanswered | Contact::Refused))
+        };
+        told.push((Figure::AskedInVain, count(&in_vain)));
+        let spared = |op: &Op, note: Note| instead(op) && note.contact == Some(Contact::NotAsked);
+        told.push((Figure::Spared, count(&spared)));
+    }
+    let is = |name: &str| policy.is_some_and(|p| p.split(':').next() == Some(name));
+    if is("shadow") {
+        told.push((Figure::WouldDeny, count(&|op, _| op.source == Some(Source::Shadow))));
+    }
+    if is("near-limit") {
+        told.push((Figure::NearLimit, count(&|_, note| note.near)));
+    }
+    told
 }
 
 /// What became in the store of calls that have a key, and so a counter, of their own: those that it never

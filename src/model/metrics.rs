@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::history::Cell;
+use super::history::{Cell, Round};
 use super::names::without_prefix;
-use super::op::{Op, Outcome, Source};
+use super::op::{Contact, Note, Op, Outcome, Source};
 use super::phases;
 
 /// The file in a run's folder.
@@ -45,6 +45,8 @@ pub struct Ended<'a> {
     pub source: Option<Source>,
     /// How long it waited for the store, answered or not; `None` if it did not ask.
     pub waited: Option<Duration>,
+    /// Whether it was reported that most of the limit is used.
+    pub near: bool,
 }
 
 /// A value as it stands, beside what is counted.
@@ -92,6 +94,9 @@ impl Gauge {
 struct Calls {
     allowed: u64,
     denied: u64,
+    /// Of the allowed ones those that a limiter which is only tried out would have refused.
+    shadow_denied: u64,
+    near: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -133,8 +138,17 @@ impl Metrics {
     /// Counts a call.
     pub fn count(&mut self, call: &Ended<'_>) {
         match call.outcome {
-            Outcome::Admitted => self.calls(call).allowed += 1,
-            Outcome::Denied => self.calls(call).denied += 1,
+            Outcome::Admitted => {
+                let calls = self.calls(call);
+                calls.allowed += 1;
+                calls.shadow_denied += u64::from(call.source == Some(Source::Shadow));
+                calls.near += u64::from(call.near);
+            }
+            Outcome::Denied => {
+                let calls = self.calls(call);
+                calls.denied += 1;
+                calls.near += u64::from(call.near);
+            }
             Outcome::Failed => *self.undecided.entry("failed").or_default() += 1,
             Outcome::Unknown => *self.undecided.entry("unknown").or_default() += 1,
         }
@@ -164,7 +178,7 @@ impl Metrics {
         self.gauges.insert((gauge, Some(node)), value);
     }
 
-    /// What a cell recorded, all its rounds together. Its values are those of the last whole round.
+    /// What a cell recorded, all its rounds together; of its keys what the last whole round left.
     pub fn of_cell(cell: &Cell) -> Self {
         let header = &cell.header;
         let mut metrics = Self::of(vec![
@@ -177,13 +191,15 @@ impl Metrics {
         for round in &cell.rounds {
             for op in &round.ops {
                 let key = round.keys.get(op.key.0 as usize).map_or("", String::as_str);
-                let waited = phases::waited(round, op).filter(|_| asked(op));
+                let note = round.note_of(op.id);
+                let waited = phases::waited(round, op).filter(|_| asked(op, note));
                 metrics.count(&Ended {
                     user: &without_prefix(key),
                     endpoint: LIMITED,
                     outcome: op.outcome,
                     source: op.source,
                     waited: waited.and_then(|ns| u64::try_from(ns).ok()).map(Duration::from_nanos),
+                    near: note.near,
                 });
             }
         }
@@ -194,6 +210,15 @@ impl Metrics {
                 metrics.set(Gauge::MemoryBytes, bytes.iter().sum::<u64>() as f64);
             }
         }
+        for (gauge, of) in [
+            (Gauge::EvictedKeys, (|r| r.evicted_keys) as fn(&Round) -> Option<u64>),
+            (Gauge::Noscript, |r| r.noscript),
+        ] {
+            let told: Vec<u64> = cell.rounds.iter().filter_map(of).collect();
+            if !told.is_empty() {
+                metrics.set(gauge, told.iter().sum::<u64>() as f64);
+            }
+        }
         for clock in &header.clocks {
             let seconds = clock.offset.millis() as f64 / 1e3;
             metrics.set_of_node(Gauge::ClockOffsetSeconds, clock.node, seconds);
@@ -202,9 +227,12 @@ impl Metrics {
     }
 }
 
-/// Whether the call waited for the store at all, as far as its source tells.
-fn asked(op: &Op) -> bool {
-    op.source != Some(Source::Local)
+/// Whether the call waited for the store at all; by its source, where that was not recorded.
+fn asked(op: &Op, note: Note) -> bool {
+    match note.contact {
+        Some(contact) => contact > Contact::NotAsked,
+        None => op.source != Some(Source::Local),
+    }
 }
 
 fn cut(name: &str) -> String {
@@ -214,29 +242,36 @@ fn cut(name: &str) -> String {
     }
 }
 
+/// Name and meaning of a counter, and what it has counted; `None` where it is not told.
+type Counter = (&'static str, &'static str, fn(&Calls) -> Option<u64>);
+
+/// The last two are told where somebody counts them.
+const COUNTERS: [Counter; 4] = [
+    ("rate_limit_allowed_total", "Calls that were admitted.", |c| Some(c.allowed)),
+    ("rate_limit_denied_total", "Calls that were refused.", |c| Some(c.denied)),
+    (
+        "rate_limit_shadow_denied_total",
+        "Admitted calls that a limiter which is only tried out would have refused.",
+        |c| Some(c.shadow_denied).filter(|n| *n > 0),
+    ),
+    ("rate_limit_near_limit_total", "Calls after which most of the limit was used.", |c| {
+        Some(c.near).filter(|n| *n > 0)
+    }),
+];
+
 /// All of them as one text: a family after the other, in each the limiters in the order given.
 pub fn render(all: &[Metrics]) -> String {
     let named = labelled(all);
     let mut text = String::new();
-    let calls = |of: fn(&Calls) -> u64| {
-        move |m: &Metrics, samples: &mut Samples<'_>| {
-            for ((user, endpoint), calls) in &m.calls {
-                samples.add("", &[("user", user), ("endpoint", endpoint)], &of(calls).to_string());
+    for (name, help, of) in COUNTERS {
+        family(&mut text, &named, (name, "counter", help), |m, samples| {
+            for ((user, endpoint), count) in m.calls.iter().map(|(pair, calls)| (pair, of(calls))) {
+                if let Some(count) = count {
+                    samples.add("", &[("user", user), ("endpoint", endpoint)], &count.to_string());
+                }
             }
-        }
-    };
-    family(
-        &mut text,
-        &named,
-        ("rate_limit_allowed_total", "counter", "Calls that were admitted."),
-        calls(|c| c.allowed),
-    );
-    family(
-        &mut text,
-        &named,
-        ("rate_limit_denied_total", "counter", "Calls that were refused."),
-        calls(|c| c.denied),
-    );
+        });
+    }
     family(
         &mut text,
         &named,

@@ -19,6 +19,8 @@ pub enum Source {
     FailClosed,
     Fallback,
     Local,
+    /// The limiter refused, and was not heeded: it is only tried out.
+    Shadow,
 }
 
 impl Source {
@@ -29,12 +31,20 @@ impl Source {
             Self::FailClosed => "fail-closed",
             Self::Fallback => "fallback",
             Self::Local => "local",
+            Self::Shadow => "shadow",
         }
     }
 
     /// Whether it decided because the store did not.
+    #[inline]
     pub fn is_instead_of_store(self) -> bool {
         matches!(self, Self::FailOpen | Self::FailClosed | Self::Fallback)
+    }
+
+    /// Whether a policy decided, and not the limiter: such an answer says nothing about the limit.
+    #[inline]
+    pub fn is_of_a_policy(self) -> bool {
+        self.is_instead_of_store() || self == Self::Shadow
     }
 }
 
@@ -50,6 +60,40 @@ pub struct Decision {
     /// How long until the full limit is available again, where the algorithm knows it.
     pub reset: Option<Duration>,
     pub source: Source,
+}
+
+/// How far a call came on its way to the store, by the lab's own record of its exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contact {
+    /// It did not ask it.
+    NotAsked,
+    /// It asked, and nothing came back.
+    Unanswered,
+    /// Whatever came back was an error.
+    Refused,
+    /// At least one exchange was answered.
+    Answered,
+}
+
+impl Contact {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotAsked => "not-asked",
+            Self::Unanswered => "unanswered",
+            Self::Refused => "refused",
+            Self::Answered => "answered",
+        }
+    }
+}
+
+/// What is recorded of a decided call beside its decision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Note {
+    /// `None` where nobody recorded it.
+    pub contact: Option<Contact>,
+    /// Most of the limit is used, and somebody reports it.
+    pub near: bool,
 }
 
 /// How a call ended.
@@ -105,7 +149,7 @@ impl From<Option<u64>> for Maybe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub u32);
 
-/// One call as recorded: 48 bytes.
+/// One call as recorded: 56 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Op {
     pub id: OpId,
@@ -182,6 +226,7 @@ pub struct Trace {
     pub clock_us: Option<i64>,
     /// What it was answered over HTTP, where it was asked so.
     pub answer: Option<Box<http::Answer>>,
+    pub note: Note,
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::history::{Cell, Round};
-use super::op::{Op, Outcome, Source};
+use super::op::{Op, Outcome};
 use super::units::Nanos;
 
 /// One phase of a round.
@@ -52,7 +52,7 @@ pub enum Decider {
 pub fn decider(op: &Op) -> Decider {
     match (op.outcome, op.source) {
         (Outcome::Failed | Outcome::Unknown, _) => Decider::Nobody,
-        (_, Some(Source::FailOpen | Source::FailClosed | Source::Fallback)) => Decider::Policy,
+        (_, Some(source)) if source.is_instead_of_store() => Decider::Policy,
         _ => Decider::Store,
     }
 }
@@ -171,7 +171,7 @@ fn rounded(ns: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::history::Faulted;
-    use super::super::op::KeyId;
+    use super::super::op::{KeyId, Source};
     use super::super::units::{Cost, NodeId, OpId};
     use super::*;
 

@@ -1,10 +1,12 @@
 //! The lines between the lab and an app server that is a process of its own: one JSON object each, requests
 //! on its stdin and answers on its stdout. `docs/protocol.md` describes them for who writes one.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use super::contract::Contract;
-use super::op::Source;
+use super::op::{Contact, Source};
 use super::units::{Cost, Limit, NodeId, Window};
 
 /// The version that the first line names.
@@ -26,6 +28,9 @@ pub struct Hello {
     pub window_ms: Window,
     /// Which app server it is, from 0.
     pub node: NodeId,
+    /// How many app servers there are.
+    #[serde(default = "alone")]
+    pub nodes: NonZeroU32,
     /// How far its clock is to be ahead of its machine's.
     #[serde(default)]
     pub clock_offset_ms: i64,
@@ -124,6 +129,12 @@ pub struct Answer {
     /// What its clock said, in µs since 1970, if the call read it exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_us: Option<i64>,
+    /// How far a decided call came on its way to the store; nobody knows where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact: Option<Contact>,
+    /// Whether it reports that most of the limit is used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub near: bool,
 }
 
 /// Why a request came to nothing.
@@ -145,6 +156,10 @@ pub enum FailureKind {
     NoAnswer,
     /// An answer that cannot be read, or a request.
     Unexpected,
+}
+
+fn alone() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 fn one() -> Cost {

@@ -90,6 +90,8 @@ pub enum ParamKind {
     OneOf(&'static [&'static str]),
     /// A whole number from 1; an empty default means one that follows from the limit.
     Count,
+    /// A whole number from 1 to 100.
+    Percent,
     /// A span of time, such as `200ms` or `0s`; an empty default means one that follows from the window.
     Span,
 }
@@ -161,6 +163,7 @@ pub fn read_params(
             ParamKind::OneOf(values) => values.contains(&value.as_str()),
             ParamKind::Span => left_empty || parse_millis(&value, p.name).is_ok(),
             ParamKind::Count => left_empty || value.parse::<Limit>().is_ok(),
+            ParamKind::Percent => value.parse::<Limit>().is_ok_and(|percent| percent.get() <= 100),
         };
         if !fine {
             return Err(format!("{whose}: {} = '{value}' is not {}", p.name, p.accepts()));
@@ -180,6 +183,7 @@ impl Param {
         match self.kind {
             ParamKind::OneOf(values) => format!("one of {}", values.join(", ")),
             ParamKind::Count => "a whole number from 1".to_owned(),
+            ParamKind::Percent => "a whole number from 1 to 100".to_owned(),
             ParamKind::Span => "a span such as 200ms".to_owned(),
         }
     }

@@ -1,12 +1,13 @@
 //! The policy port: what decides where a limiter cannot.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::clock::Clock;
 use super::limiter::{Limiter, Param, read_params};
-use crate::model::contract::OnOutage;
-use crate::model::units::{Limit, parse_millis};
+use crate::model::contract::Contract;
+use crate::model::units::{Limit, Window, parse_millis};
 
 /// A policy as the catalogue lists it. One `static` per file under `limiters/policies/`.
 #[derive(Debug)]
@@ -18,15 +19,23 @@ pub struct PolicySpec {
     pub summary: &'static str,
     pub params: &'static [Param],
     /// What it makes of the limiter's contract.
-    pub on_outage: fn(&PolicySettings) -> OnOutage,
+    pub contract: fn(&PolicySettings, &Terms, Contract) -> Contract,
     pub wrap: fn(Wrap) -> Arc<dyn Limiter>,
+}
+
+/// What the limiter is held to, and on how many app servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    pub limit: Limit,
+    pub window: Window,
+    pub nodes: NonZeroU32,
 }
 
 /// What a policy is put around.
 pub struct Wrap {
     pub inner: Arc<dyn Limiter>,
     pub settings: PolicySettings,
-    pub limit: Limit,
+    pub terms: Terms,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -50,5 +59,10 @@ impl PolicySettings {
 
     pub fn count(&self, name: &str) -> u64 {
         self.param(name).parse().unwrap_or(1)
+    }
+
+    /// A count as a limit, unless it was left empty.
+    pub fn limit_if_given(&self, name: &str) -> Option<Limit> {
+        self.param(name).parse().ok()
     }
 }

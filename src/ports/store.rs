@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::BoxFuture;
 use crate::model::http;
-use crate::model::op::{Completion, NODE_DIED, Trace};
+use crate::model::op::{Completion, Contact, NODE_DIED, Note, Trace};
 
 /// A command: name and arguments, as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,6 +207,10 @@ pub struct Call {
     clock: Cell<(u32, i64)>,
     /// What it was answered over HTTP.
     answer: Cell<Option<Box<http::Answer>>>,
+    /// How far it came.
+    contact: Cell<Option<Contact>>,
+    /// Whether somebody reports that most of the limit is used.
+    near: Cell<bool>,
     /// What the store keeps for it.
     kept: RefCell<Option<Box<dyn Any + Send>>>,
 }
@@ -214,7 +218,9 @@ pub struct Call {
 impl Call {
     pub fn new(op: u32, lane: u32) -> Self {
         let (steps, sent, clock) = (Cell::new(0), Cell::new(false), Cell::new((0, 0)));
-        Self { op, lane, steps, sent, clock, answer: Cell::new(None), kept: RefCell::new(None) }
+        let (contact, near) = (Cell::new(Some(Contact::NotAsked)), Cell::new(false));
+        let (answer, kept) = (Cell::new(None), RefCell::new(None));
+        Self { op, lane, steps, sent, clock, contact, near, answer, kept }
     }
 }
 
@@ -231,6 +237,7 @@ pub async fn as_call<F: Future>(call: Call, work: F) -> (F::Output, Trace) {
             trips: c.steps.get(),
             clock_us: (c.clock.get().0 == 1).then_some(c.clock.get().1),
             answer: c.answer.take(),
+            note: Note { contact: c.contact.get(), near: c.near.get() },
         });
         (output, trace)
     })
@@ -257,9 +264,25 @@ pub fn note_trips(count: u32) {
 pub fn next_step() -> (u32, u32) {
     CALL.try_with(|c| {
         c.steps.set(c.steps.get() + 1);
+        c.contact.set(c.contact.get().max(Some(Contact::Unanswered)));
         (c.op, c.steps.get())
     })
     .unwrap_or((0, 0))
+}
+
+/// Notes what came back of an exchange of the current call: [`Contact::Answered`], or [`Contact::Refused`].
+pub fn note_answer(contact: Contact) {
+    let _ = CALL.try_with(|c| c.contact.set(c.contact.get().max(Some(contact))));
+}
+
+/// Notes how far the current call came where somebody else made its exchanges; `None` if that one does not say.
+pub fn note_contact(contact: Option<Contact>) {
+    let _ = CALL.try_with(|c| c.contact.set(contact));
+}
+
+/// Notes that somebody reports, with the current call, that most of the limit is used.
+pub fn note_near() {
+    let _ = CALL.try_with(|c| c.near.set(true));
 }
 
 /// The lane of the current call: which of its node's connections serves it.

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::faults::Faults;
 use super::record::Recorder;
+use super::stats::Stats;
 use crate::clients::patient::Patient;
 use crate::model::history::Event;
 use crate::model::scenario::{Act, PlannedAct, PlannedFault, WorkloadPlan};
@@ -55,12 +56,6 @@ async fn top_up(connection: &mut Patient) -> Result<(), redis::RedisError> {
         }
     }
     Ok(())
-}
-
-async fn evicted(connection: &mut Patient) -> Result<u64, redis::RedisError> {
-    let stats: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
-    let told = stats.lines().find_map(|l| l.strip_prefix("evicted_keys:"));
-    Ok(told.and_then(|n| n.trim().parse().ok()).unwrap_or(0))
 }
 
 pub struct Acts {
@@ -156,7 +151,7 @@ impl Acts {
         let (count, bytes) =
             (planned.count.map_or(0, NonZeroU32::get), planned.bytes.map_or(0, NonZeroU32::get));
         let value = vec![b'x'; bytes as usize];
-        let evicted = evicted(&mut connection).await?;
+        let before = Stats::of(&mut connection).await?;
         let (mut accepted, mut refusal) = (0, None);
         for n in 0..count {
             let mut set = redis::cmd("SET");
@@ -175,7 +170,7 @@ impl Acts {
         if refusal.is_some() {
             top_up(&mut connection).await?;
         }
-        let gone = self::evicted(&mut connection).await? - evicted;
+        let gone = Stats::of(&mut connection).await?.since(before).evicted_keys;
         let refused = refusal.map(|why| format!(", {} refused: {why}", count - accepted)).unwrap_or_default();
         Ok(format!("{accepted} of {count} keys accepted{refused}; {gone} keys evicted"))
     }

@@ -13,6 +13,7 @@ use super::fronts;
 use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
+use super::stats::Stats;
 use super::timeline::{Aging, NodeClock, RoundTime};
 use crate::backends::worker::Workers;
 use crate::clients::Access;
@@ -149,8 +150,11 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         };
         let mut loads = Vec::new();
         for seed in &drive.seeds {
-            loads.push(commands_of(&mut admin(*seed).await?).await?);
+            loads.push(Stats::of(&mut admin(*seed).await?).await?);
         }
+        // Who is struck may be another one afterwards, or may have forgotten.
+        let one_server = drive.seeds.is_empty() && drive.faults.is_none();
+        let before = if one_server { Some(Stats::of(&mut probe).await?) } else { None };
         if let Some(faults) = &drive.faults {
             faults.begin().await;
         }
@@ -214,12 +218,16 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         if drive.recorder.stopped() {
             break;
         }
+        if let Some(before) = before {
+            let Stats { evicted_keys, noscript, .. } = Stats::of(&mut probe).await?.since(before);
+            drive.recorder.event(Event::Stats { evicted_keys, noscript, at: drive.recorder.now() });
+        }
         if drive.seeds.is_empty() {
             probe_keys(drive, &mut probe, &prefix).await?;
         }
         for (seed, before) in drive.seeds.iter().zip(&loads) {
             let mut node = admin(*seed).await?;
-            let commands = commands_of(&mut node).await?.saturating_sub(*before);
+            let commands = Stats::of(&mut node).await?.since(*before).commands;
             drive.recorder.event(Event::Load { node: seed.to_string(), commands, at: drive.recorder.now() });
             probe_keys(drive, &mut node, &prefix).await?;
         }
@@ -420,11 +428,13 @@ fn build(
     let one = |(node, store): (u16, &Arc<dyn Store>)| {
         let clock = clock_of(drive, node, begins);
         let settings = drive.cell.settings.clone();
-        let limit = settings.limit;
         let (store, node) = (Arc::clone(store), NodeId(node));
         let inner = (drive.cell.spec.build)(Build { settings, store, clock: Arc::clone(&clock), node });
         match &drive.cell.policy {
-            Some(p) => (p.spec.wrap)(Wrap { inner, settings: p.settings.clone(), limit, clock }),
+            Some(p) => {
+                let (settings, terms) = (p.settings.clone(), drive.cell.terms());
+                (p.spec.wrap)(Wrap { inner, settings, terms, clock })
+            }
             None => inner,
         }
     };
@@ -501,13 +511,6 @@ async fn probe_keys(drive: &Drive<'_>, connection: &mut Patient, prefix: &str) -
         drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
     }
     Ok(())
-}
-
-/// Commands that a server has processed so far.
-async fn commands_of(connection: &mut Patient) -> anyhow::Result<u64> {
-    let text: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
-    let told = text.lines().find_map(|l| l.strip_prefix("total_commands_processed:"));
-    Ok(told.and_then(|n| n.trim().parse().ok()).unwrap_or(0))
 }
 
 /// The keys that hold this prefix, each once.

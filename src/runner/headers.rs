@@ -129,6 +129,7 @@ fn header(limit: Limit) -> CellHeader {
             across_keys: None,
             algorithm: None,
             round_trips_at_most: None,
+            fallback: None,
         },
         requirement: None,
         outage: None,

@@ -20,5 +20,6 @@ pub mod scenarios;
 pub mod serve;
 pub mod serve_http;
 pub mod stage;
+mod stats;
 mod timeline;
 mod way;

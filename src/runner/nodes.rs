@@ -76,6 +76,7 @@ fn hello(cell: &CellPlan, node: u16, redis: String) -> Hello {
         limit: cell.settings.limit,
         window_ms: cell.settings.window,
         node: NodeId(node),
+        nodes: workload.nodes,
         // The process' own clock is set apart instead.
         clock_offset_ms: 0,
         connections: workloads::connections_of(node.into(), connections, nodes),

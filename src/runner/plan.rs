@@ -1,5 +1,7 @@
 //! From a scenario and the user's changes to the cells that will run.
 
+mod policy;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
@@ -17,12 +19,14 @@ use crate::model::scenario::{
 use crate::model::units::{Limit, Seed, Window};
 use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
-use crate::ports::policy::{PolicySettings, PolicySpec};
+use crate::ports::policy::Terms;
 use crate::topologies;
 use crate::workloads;
 
 use super::matrix;
 use super::scenarios::Named;
+
+pub use policy::PolicyPlan;
 
 /// What the user changed. `None` leaves the scenario's own value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,23 +83,6 @@ pub struct CellPlan {
     pub crashes: Vec<CrashPoint>,
 }
 
-/// What is put around a limiter.
-#[derive(Debug, Clone)]
-pub struct PolicyPlan {
-    pub policy: LimiterRef,
-    pub spec: &'static PolicySpec,
-    pub settings: PolicySettings,
-}
-
-impl PolicyPlan {
-    fn of(wanted: &LimiterRef) -> Result<Self, String> {
-        let policy = policies::resolve(wanted)?;
-        let spec = policies::find(&policy.name)?;
-        let settings = PolicySettings::new(spec, &policy.params)?;
-        Ok(Self { policy, spec, settings })
-    }
-}
-
 impl CellPlan {
     /// The limiter with what is around it and how it talks, and the variation if there are several.
     pub fn label(&self) -> String {
@@ -108,11 +95,17 @@ impl CellPlan {
         }
     }
 
+    /// What a policy around it goes by.
+    pub fn terms(&self) -> Terms {
+        let Settings { limit, window, .. } = self.settings;
+        Terms { limit, window, nodes: self.setup.workload.nodes }
+    }
+
     /// The limiter's contract, with what the policy makes of it.
     pub fn contract(&self) -> Contract {
         let contract = (self.spec.contract)(&self.settings);
         match &self.policy {
-            Some(p) => Contract { on_outage: (p.spec.on_outage)(&p.settings), ..contract },
+            Some(p) => (p.spec.contract)(&p.settings, &self.terms(), contract),
             None => contract,
         }
     }

@@ -327,7 +327,7 @@ impl Record for Recorder {
         id
     }
 
-    fn complete(&self, op: OpId, completion: &Completion, trace: Trace) {
+    fn complete(&self, op: OpId, completion: &Completion, mut trace: Trace) {
         // The first thing after it answered.
         let at = self.now();
         let mut open = self.open();
@@ -336,7 +336,7 @@ impl Record for Recorder {
         }
         let limit = open.limit;
         let cell = open.cell.as_mut().expect("a call belongs to an open round");
-        let answer = trace.answer.map(|answer| Event::Http { op, answer: *answer });
+        let answer = trace.answer.take().map(|answer| Event::Http { op, answer: *answer });
         // Only a call that ran alone can be compared with a model, to the microsecond.
         let clock_us = trace.clock_us.filter(|_| !cell.header.concurrent);
         let round = cell.rounds.last_mut().expect("a call belongs to an open round");
@@ -344,6 +344,9 @@ impl Record for Recorder {
         debug_assert_eq!(applied, Ok(()));
         if let Some(op) = round.ops.get_mut(op.0 as usize) {
             op.clock_us = clock_us.and_then(|us| u64::try_from(us).ok()).into();
+        }
+        if matches!(completion, Completion::Ok(_)) {
+            round.note(op, trace.note);
         }
         let mut state = self.shared.state();
         if let Some(event) = answer {
@@ -353,7 +356,7 @@ impl Record for Recorder {
             debug_assert_eq!(applied, Ok(()));
         }
         self.begin_line(&mut state.text);
-        push_completion(&mut state.text, op, at, completion, clock_us);
+        push_completion(&mut state.text, op, at, completion, Trace { clock_us, ..trace });
     }
 
     fn aside(&self, invoke: Nanos, complete: Nanos) {
@@ -367,7 +370,7 @@ impl Record for Recorder {
 
 /// What follows the brace. By hand, because a million of them are written while the clock runs. The test below holds it
 /// to what serde would write.
-fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Completion, clock_us: Option<i64>) {
+fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Completion, trace: Trace) {
     match completion {
         Completion::Ok(d) => {
             push_number(text, r#""type":"ok","op":"#, op.0);
@@ -382,8 +385,16 @@ fn push_completion(text: &mut Vec<u8>, op: OpId, at: Nanos, completion: &Complet
             text.extend_from_slice(br#","source":""#);
             text.extend_from_slice(d.source.name().as_bytes());
             push_number(text, r#"","at":"#, at.0);
-            if let Some(us) = clock_us {
+            if let Some(us) = trace.clock_us {
                 push_number(text, r#","clock_us":"#, us);
+            }
+            if let Some(contact) = trace.note.contact {
+                text.extend_from_slice(br#","contact":""#);
+                text.extend_from_slice(contact.name().as_bytes());
+                text.push(b'"');
+            }
+            if trace.note.near {
+                text.extend_from_slice(br#","near":true"#);
             }
             text.extend_from_slice(b"}\n");
         }
@@ -445,7 +456,7 @@ fn write_out(shared: &Shared, mut file: Option<File>) {
 mod tests {
     use super::*;
     use crate::model::history::CellHeader;
-    use crate::model::op::{Decision, Source};
+    use crate::model::op::{Contact, Decision, Note, Source};
 
     fn header() -> CellHeader {
         serde_json::from_str(
@@ -493,7 +504,9 @@ mod tests {
         ] {
             let mut text = vec![b'{'];
             let clock_us = d.remaining.map(|_| 1_800_000_000_000_000);
-            push_completion(&mut text, OpId(7), Nanos(42), &Completion::Ok(d.clone()), clock_us);
+            let note = Note { contact: d.retry_after.map(|_| Contact::NotAsked), near: d.allowed };
+            let trace = Trace { clock_us, note, ..Trace::default() };
+            push_completion(&mut text, OpId(7), Nanos(42), &Completion::Ok(d.clone()), trace);
             let read: Event = serde_json::from_slice(&text).unwrap();
             let expected = Event::Ok {
                 op: OpId(7),
@@ -503,6 +516,8 @@ mod tests {
                 source: d.source,
                 at: Nanos(42),
                 clock_us,
+                contact: note.contact,
+                near: note.near,
             };
             assert_eq!(read, expected);
         }

@@ -28,7 +28,7 @@ use crate::model::units::{Limit, Window};
 use crate::ports::BoxFuture;
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::limiter::{Build, Limiter, Settings, Spec};
-use crate::ports::policy::{PolicySettings, PolicySpec, Wrap};
+use crate::ports::policy::{PolicySettings, PolicySpec, Terms, Wrap};
 use crate::ports::route::Configured;
 use crate::ports::store::{Call, Store, StoreError, as_call, note_clock};
 
@@ -197,9 +197,10 @@ impl Node {
         };
         let mut limiter = (spec.build)(build);
         if let Some((spec, settings)) = policy {
-            contract.on_outage = (spec.on_outage)(&settings);
+            let terms = Terms { limit: hello.limit, window: hello.window_ms, nodes: hello.nodes };
+            contract = (spec.contract)(&settings, &terms, contract);
             let clock = Arc::clone(&clock) as Arc<dyn Clock>;
-            limiter = (spec.wrap)(Wrap { inner: limiter, settings, limit: hello.limit, clock });
+            limiter = (spec.wrap)(Wrap { inner: limiter, settings, terms, clock });
         }
         Ok(Self { limiter, store, clock, contract, hello })
     }
@@ -213,12 +214,14 @@ impl Node {
                 // As many callers as there are calls, unless it is said who calls.
                 let call = Call::new(id as u32, lane.unwrap_or(id as u32));
                 let (decided, trace) = as_call(call, self.limiter.acquire(&key, cost)).await;
-                let Trace { sent, trips, clock_us, .. } = trace;
+                let Trace { sent, trips, clock_us, note, .. } = trace;
                 let answer = match decided {
                     Ok(decision) => self.decided(id, &decision),
                     Err(error) => undecided(Some(error)),
                 };
-                Answer { sent: Some(sent), round_trips: Some(trips.into()), clock_us, ..answer }
+                let contact = note.contact.filter(|_| answer.allowed.is_some());
+                let (sent, round_trips) = (Some(sent), Some(trips.into()));
+                Answer { sent, round_trips, clock_us, contact, near: note.near, ..answer }
             }
             What::Preset { key, used } => undecided(self.limiter.preset(&key, used).await.err()),
             What::Traffic => {

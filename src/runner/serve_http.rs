@@ -32,6 +32,7 @@ pub async fn open(served: &Served, how: How) -> Result<Front, String> {
         window_ms: how.window,
         node: NodeId(0),
         clock_offset_ms: 0,
+        nodes: std::num::NonZeroU32::MIN,
         connections: how.connections,
         cold_pool: false,
     };

@@ -3,7 +3,7 @@
 
 use rl_lab::model::figures::Figure;
 use rl_lab::model::report::{CellReport, Report};
-use rl_lab::model::verdict::Standing;
+use rl_lab::model::verdict::{Standing, Verdict};
 
 use crate::support::{Lab, on_both, until, usable};
 
@@ -12,6 +12,7 @@ on_both! {
     what_the_store_never_answered_it_may_have_applied_and_twice_if_it_was_sent_twice
     what_a_promoted_replica_had_not_got_is_granted_again
     sentinel_promotes_by_itself_and_the_unreplicated_suffix_is_granted_again
+    a_fallback_gives_its_share_again_whatever_the_store_had_counted
     what_is_broken_is_mended_when_a_run_is_stopped
     what_a_killed_run_broke_is_removed_by_gc
 }
@@ -115,6 +116,30 @@ mod cases {
         assert_eq!(admitted(&report.cells[0]), 160, "a hundred, and the sixty that the replicas had not got");
     }
 
+    pub async fn a_fallback_gives_its_share_again_whatever_the_store_had_counted(backend: &str) {
+        let report = as_written(backend, &["fallback"]);
+        for cell in &report.cells {
+            let (policy, variation) = (cell.policy.as_deref().unwrap(), cell.variation.as_deref().unwrap());
+            // Twenty on each of two app servers; the whole limit on each; nobody.
+            let share = match policy {
+                "local-fallback" => 40.0,
+                "local-fallback:limit=40" => 80.0,
+                "fail-closed" => 0.0,
+                _ => {
+                    assert!(figure(cell, Figure::AdmittedByPolicy) > 80.0, "{variation}");
+                    continue;
+                }
+            };
+            assert_eq!(figure(cell, Figure::AdmittedByPolicy), share, "{policy} {variation}");
+            // A user who is always sent to the same app server gets only what that one has to give.
+            let users = if variation.contains("sticky") { 2.0 } else { 1.0 };
+            if !variation.starts_with("death") {
+                let most = 40.0 + share / users;
+                assert!(figure(cell, Figure::MostInWindow) <= most, "{policy} {variation}");
+            }
+        }
+    }
+
     pub async fn what_is_broken_is_mended_when_a_run_is_stopped(backend: &str) {
         for (variation, signal) in
             [("freeze", libc::SIGINT), ("black hole", libc::SIGTERM), ("death", libc::SIGINT)]
@@ -177,6 +202,11 @@ on_local! {
     a_cluster_refuses_keys_in_different_slots
     one_key_is_one_nodes_work
     a_client_or_policy_of_ones_own_is_judged_and_not_compared
+    a_limiter_without_a_connection_is_silent_or_says_so
+    a_breaker_spares_calls_and_takes_its_time_to_close
+    a_limiter_in_the_shadow_refuses_nobody_and_counts_whom_it_would
+    what_nears_the_limit_is_reported_and_decided_as_before
+    a_policy_is_the_same_around_an_app_server_that_is_a_process
 }
 
 mod locally {
@@ -274,5 +304,127 @@ mod locally {
             let args = [&["race", flag, wrong][..], &limiters].concat();
             lab.run(&args).exits(2).says(&[&format!("did you mean '{near}'")]);
         }
+    }
+
+    pub fn a_limiter_without_a_connection_is_silent_or_says_so() {
+        let report = as_written("local", &["misconfig"]);
+        let of = |policy: Option<&str>, client: &str| {
+            let fits = |c: &&CellReport| {
+                c.policy.as_deref() == policy && c.client == client && c.limiter == "fixed-window-lua"
+            };
+            report.cells.iter().find(fits).unwrap()
+        };
+        let none = "not-configured";
+        for (policy, admitted_in_all, by_policy) in [
+            ("fail-open:report=silent", 12, 0.0),
+            ("fail-open", 12, 12.0),
+            ("fail-closed", 0, 0.0),
+            // Half of five on each of two app servers.
+            ("local-fallback", 4, 4.0),
+        ] {
+            let cell = of(Some(policy), none);
+            let told = (admitted(cell), figure(cell, Figure::AdmittedByPolicy));
+            assert_eq!(told, (admitted_in_all, by_policy), "{policy}");
+        }
+        assert_eq!(figure(of(Some("fail-closed"), none), Figure::RefusedByPolicy), 12.0);
+        let undecided = of(None, none);
+        assert_eq!((undecided.rounds[0].failed, undecided.errors.values().sum::<u64>()), (12, 12));
+    }
+
+    pub fn a_breaker_spares_calls_and_takes_its_time_to_close() {
+        let report = as_written("local", &["breaker", "--variation", "freeze"]);
+        for client in ["redis-rs-multiplexed", "fail-fast"] {
+            let of = |policy: &str, told| {
+                let fits = |c: &&CellReport| c.client == client && c.policy.as_deref() == Some(policy);
+                figure(report.cells.iter().find(fits).unwrap(), told)
+            };
+            assert_eq!(of("fail-open", Figure::Spared), 0.0);
+            for policy in ["circuit-breaker", "circuit-breaker:open=200ms"] {
+                assert!(of(policy, Figure::Spared) > 0.0, "{client} {policy}");
+                assert!(of(policy, Figure::BackAfterMs) > 0.0);
+                let (with, without) = (of(policy, Figure::AskedInVain), of("fail-open", Figure::AskedInVain));
+                assert!(with < without, "{client} {policy}: {with} and {without}");
+            }
+        }
+    }
+
+    /// The race with a policy of one's own.
+    fn race_under(policy: &str, more: &[&str]) -> Report {
+        let args = ["race", "--limiters", "fixed-window-lua", "--policy", policy, "--rounds", "1"];
+        let lab = Lab::new();
+        lab.run(&[&args[..], more, &["--backend", "local", "--format", "json"]].concat()).report()
+    }
+
+    pub fn a_limiter_in_the_shadow_refuses_nobody_and_counts_whom_it_would() {
+        let report = race_under("shadow", &[]);
+        let cell = &report.cells[0];
+        assert_eq!(admitted(cell), 200);
+        assert_eq!(figure(cell, Figure::WouldDeny), 190.0);
+        let verdict = |check: &str| crate::support::check(cell, check).verdict;
+        assert_eq!(verdict("never-over-limit"), Verdict::Unknown, "it promises nothing");
+        assert_eq!(verdict("meets-requirement"), Verdict::Fail, "and limits nobody");
+    }
+
+    pub fn what_nears_the_limit_is_reported_and_decided_as_before() {
+        let report = race_under("near-limit", &[]);
+        let cell = &report.cells[0];
+        assert_eq!(admitted(cell), 10);
+        // The eighth, ninth and tenth, and the refused ones.
+        assert_eq!(figure(cell, Figure::NearLimit), 193.0);
+        assert!(cell.checks.iter().all(|c| c.verdict == Verdict::Pass), "{:?}", cell.checks);
+    }
+
+    pub fn a_policy_is_the_same_around_an_app_server_that_is_a_process() {
+        let lab = Lab::new();
+        let scenario = lab.file(
+            "processes.toml",
+            r#"
+schema = 1
+title = "Processes"
+shows = "What an app server says of itself is what the lab sees of its own."
+checks = ["fail-open-is-reported", "never-over-limit", "declared-outage-policy"]
+figures = ["admitted-by-policy"]
+[limit]
+limit = 4
+window = "60s"
+[workload]
+shape = "sequence"
+connections = 2
+in_flight = 1
+nodes = 2
+nodes_as = "processes"
+call = [{ at = "0s", times = 12 }]
+[[variant]]
+limiter = "fixed-window-lua"
+policy = "local-fallback"
+client = "not-configured"
+[[variant]]
+limiter = "fixed-window-lua"
+policy = "fail-open:report=silent"
+client = "not-configured"
+[[variant]]
+limiter = "fixed-window-lua"
+policy = "near-limit"
+[[expect]]
+policy = "local-fallback"
+check = "fail-open-is-reported"
+verdict = "pass"
+[[expect]]
+policy = "fail-open:report=silent"
+check = "fail-open-is-reported"
+verdict = "fail"
+"#,
+        );
+        let path = scenario.to_str().unwrap().to_owned();
+        let report = lab.run(&["run", &path, "--backend", "local", "--format", "json"]).report();
+        let cells: Vec<(u64, Option<f64>)> =
+            report.cells.iter().map(|c| (admitted(c), c.figures.get(&Figure::NearLimit).copied())).collect();
+        // Two on each by itself; everybody; four, of which the last is near, as are the refused ones.
+        assert_eq!(cells, [(4, None), (12, None), (4, Some(9.0))], "{report:?}");
+        let verdicts = |check: &str| -> Vec<Verdict> {
+            report.cells.iter().map(|c| crate::support::check(c, check).verdict).collect()
+        };
+        let told = verdicts("fail-open-is-reported");
+        assert_eq!(told, [Verdict::Pass, Verdict::Fail, Verdict::Unknown]);
     }
 }

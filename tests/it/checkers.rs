@@ -173,6 +173,16 @@ const TYPED_BY_HAND: &[(&str, &str, &str, Verdict)] = &[
     ("headers-honest.good", "in-memory", "headers-honest", NotApplicable),
     // A refusal that is answered 200; each other rule has a limiter in `front.rs`.
     ("headers-honest.bad", "fixed-window-lua", "headers-honest", Fail),
+    // Twelve of twelve without a connection: each says so, or that the store decided.
+    ("fail-open-is-reported.good", "fixed-window-lua", "fail-open-is-reported", Pass),
+    ("fail-open-is-reported.bad", "fixed-window-lua", "fail-open-is-reported", Fail),
+    ("fail-open-is-reported.bad", "fixed-window-lua", "declared-outage-policy", Unknown),
+    // Four of six by the store, then two of three on each node without it; on one of them three. Eight of four.
+    ("never-over-limit.fallback.good", "fixed-window-lua", "never-over-limit", Pass),
+    ("never-over-limit.fallback.good", "fixed-window-lua", "meets-requirement", Fail),
+    ("never-over-limit.fallback.good", "fixed-window-lua", "declared-outage-policy", Pass),
+    ("never-over-limit.fallback.good", "fixed-window-lua", "fail-open-is-reported", Pass),
+    ("never-over-limit.fallback.bad", "fixed-window-lua", "never-over-limit", Fail),
     ("keys-declared-and-one-slot.cluster.bad", "two-key-bucket:tag=no", "keys-declared-and-one-slot", Fail),
 ];
 

@@ -64,10 +64,10 @@ fn the_figures_are_what_the_history_says() {
         (LastAdmittedS, 0.14),
     ];
     assert_eq!(figures(HISTORY), typed);
-    let of_an_outage = figures(OUTAGE);
-    let told = |figure: &Figure| {
-        typed.iter().any(|(f, _)| f == figure) || of_an_outage.iter().any(|(f, _)| f == figure)
-    };
+    let policies = ["circuit-breaker", "shadow", "near-limit:at=90"].map(under);
+    let all: Vec<_> =
+        figures(OUTAGE).into_iter().chain(policies.into_iter().flatten()).chain(typed).collect();
+    let told = |figure: &Figure| all.iter().any(|(f, _)| f == figure);
     let untold: Vec<_> =
         Figure::ALL.into_iter().filter(|f| !f.is_of_a_search() && !told(f)).map(Figure::name).collect();
     assert_eq!(untold, Vec::<&str>::new(), "each has its line in one of the histories");
@@ -100,6 +100,51 @@ const OUTAGE: &str = r#"
 {"type":"probes-complete","at":240000000}
 {"type":"round-end","at":241000000,"ops":4,"clock_step_ns":0,"trips":4,"most_trips":1}
 "#;
+
+/// Two that the store admits, the second of which is near the limit. Fail-open, once after the store was asked and
+/// twice without asking; fail-closed without asking; and one that the store refuses and that is let in.
+const POLICY: &str = r#"
+{"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}
+{"type":"cell","scenario":"s","limiter":"l","policy":"POLICY","client":"c","backend":"b","server":{"flavour":"redis","version":"7"},"limit":2,"nodes":1,"rounds":1,"concurrent":false,"requirement":null,"checks":[],"contract":{"bound":{"kind":"fixed-window","limit":2,"window":"100ms"},"scope":"global","clock":"expiry","clock_resolution_ms":1,"denials":"charged","on_outage":"open","key_ttl_at_most":null}}
+{"type":"round","index":1,"at":0}
+{"type":"invoke","op":0,"node":0,"key":"a","cost":1,"at":1000000}
+{"type":"ok","op":0,"allowed":true,"source":"store","at":2000000,"contact":"answered"}
+{"type":"invoke","op":1,"node":0,"key":"a","cost":1,"at":3000000}
+{"type":"ok","op":1,"allowed":true,"source":"store","at":4000000,"contact":"answered","near":true}
+{"type":"invoke","op":2,"node":0,"key":"a","cost":1,"at":5000000}
+{"type":"ok","op":2,"allowed":true,"source":"fail-open","at":6000000,"contact":"unanswered"}
+{"type":"invoke","op":3,"node":0,"key":"a","cost":1,"at":7000000}
+{"type":"ok","op":3,"allowed":true,"source":"fail-open","at":8000000,"contact":"not-asked"}
+{"type":"invoke","op":4,"node":0,"key":"a","cost":1,"at":9000000}
+{"type":"ok","op":4,"allowed":true,"source":"fail-open","at":10000000,"contact":"not-asked"}
+{"type":"invoke","op":5,"node":0,"key":"a","cost":1,"at":11000000}
+{"type":"ok","op":5,"allowed":false,"source":"fail-closed","at":12000000,"contact":"not-asked"}
+{"type":"invoke","op":6,"node":0,"key":"a","cost":1,"at":13000000}
+{"type":"ok","op":6,"allowed":true,"source":"shadow","at":14000000,"contact":"answered"}
+{"type":"round-end","at":15000000,"ops":7,"clock_step_ns":0,"trips":4,"most_trips":1}
+"#;
+
+fn under(policy: &str) -> Vec<(Figure, f64)> {
+    figures(&POLICY.replace("POLICY", policy))
+}
+
+#[test]
+fn the_figures_of_a_policy_are_what_its_history_says() {
+    let told = under("circuit-breaker");
+    for typed in [(AdmittedByPolicy, 3.0), (RefusedByPolicy, 1.0), (AskedInVain, 1.0), (Spared, 3.0)] {
+        assert!(told.contains(&typed), "{typed:?} in {told:?}");
+    }
+    let has = |told: &[(Figure, f64)], figure| told.iter().any(|(f, _)| *f == figure);
+    assert!(!has(&told, WouldDeny) && !has(&told, NearLimit), "it tells neither");
+    assert!(under("shadow").contains(&(WouldDeny, 1.0)));
+    assert!(under("near-limit:at=90").contains(&(NearLimit, 1.0)));
+    let unrecorded = figures(&POLICY.replace(r#","contact":"not-asked""#, ""));
+    assert!(
+        !has(&unrecorded, Spared) && !has(&unrecorded, AskedInVain) && has(&unrecorded, AdmittedByPolicy)
+    );
+    let without = figures(&POLICY.replace(r#""policy":"POLICY","#, ""));
+    assert!(!has(&without, AdmittedByPolicy));
+}
 
 #[test]
 fn the_figures_of_an_outage_are_what_its_history_says() {

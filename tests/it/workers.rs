@@ -74,6 +74,7 @@ fn hello(ground: &Ground, limit: u64) -> Hello {
         limit: Limit::new(limit).unwrap(),
         window_ms: Window::from_millis(600_000).unwrap(),
         node: NodeId(0),
+        nodes: std::num::NonZeroU32::MIN,
         clock_offset_ms: 0,
         connections: 2,
         cold_pool: false,

@@ -289,7 +289,7 @@ impl Case<'_> {
 
 /// What the model is held to. A policy that decides in the store's stead says nothing about the store.
 fn told(op: &Op) -> Option<bool> {
-    let by_policy = matches!(op.source, Some(Source::FailOpen | Source::FailClosed | Source::Fallback));
+    let by_policy = op.source.is_some_and(Source::is_of_a_policy);
     match op.outcome {
         Outcome::Admitted if !by_policy => Some(true),
         Outcome::Denied if !by_policy => Some(false),

@@ -31,7 +31,8 @@ const FIGURE: Type = Type::bold(12.0, ink::TEXT);
 pub struct Panel<'a> {
     scenario: &'a ScenarioSummary,
     cells: Vec<&'a CellReport>,
-    names: Vec<String>,
+    /// In one line each, or two.
+    names: Vec<Vec<String>>,
     /// What is plotted instead of admitted calls.
     figure: Option<Figure>,
     /// Whether the round itself is shown.
@@ -44,11 +45,13 @@ pub struct Panel<'a> {
 impl<'a> Panel<'a> {
     pub fn new(report: &'a Report, scenario: &'a ScenarioSummary) -> Self {
         let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
-        let names: Vec<String> = words::labels(&cells).iter().map(|n| row::shorten(n)).collect();
         let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
         let figure = scenario.figures.first().copied().filter(|_| scenario.chart == Chart::Figure);
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
         let timed = scenario.chart == Chart::Timeline;
+        // The rows of a timeline leave room for two lines.
+        let lines = |label: &String| if timed { row::in_two(label) } else { vec![row::shorten(label)] };
+        let names: Vec<Vec<String>> = words::labels(&cells).iter().map(lines).collect();
         let row = match figure {
             _ if timed => timeline::ROW,
             Some(_) => figure::ROW,
@@ -56,7 +59,7 @@ impl<'a> Panel<'a> {
         };
         let mut panel = Self { scenario, cells, names, figure, timed, left: 0, row };
         let notes = panel.cells.iter().map(|c| NOTE.width(&panel.note(c)));
-        let widest = panel.names.iter().map(|n| NAME.width(n)).chain(notes).max();
+        let widest = panel.names.iter().flatten().map(|n| NAME.width(n)).chain(notes).max();
         panel.left = EDGE + widest.unwrap_or(0).max(120) + 14;
         panel
     }
@@ -214,10 +217,13 @@ impl<'a> Panel<'a> {
         self.ran().map(words::room).collect::<BTreeSet<_>>().len() <= 1
     }
 
-    fn names(&self, canvas: &Canvas<'_>, cell: &CellReport, name: &str, middle: i32) -> Drawn {
+    fn names(&self, canvas: &Canvas<'_>, cell: &CellReport, name: &[String], middle: i32) -> Drawn {
         let (note, x) = (self.note(cell), self.left - 12);
-        let up = if note.is_empty() { 0 } else { 7 };
-        canvas.text(name, (x, middle - up), NAME, HPos::Right)?;
+        const APART: i32 = 16;
+        let up = if note.is_empty() { APART * (name.len() as i32 - 1) / 2 } else { 7 };
+        for (i, line) in (0..).zip(name) {
+            canvas.text(line, (x, middle - up + APART * i), NAME, HPos::Right)?;
+        }
         if note.is_empty() { Ok(()) } else { canvas.text(&note, (x, middle + 9), NOTE, HPos::Right) }
     }
 

@@ -99,6 +99,15 @@ pub fn shorten(name: &str) -> String {
     all[..start].iter().chain(&['…']).chain(&all[end..]).collect()
 }
 
+/// A label that is too long for a line in two: the limiter, and what is around it.
+pub fn in_two(label: &str) -> Vec<String> {
+    let at = [" + ", " · "].iter().find_map(|mark| label.find(mark));
+    match at.filter(|_| label.chars().count() > LONGEST_NAME / 2) {
+        Some(at) => [&label[..at], label[at..].trim_start()].map(shorten).to_vec(),
+        None => vec![shorten(label)],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +118,14 @@ mod tests {
         let short = shorten(&name);
         assert!(short.ends_with("x=1") && short.contains('…'));
         assert_eq!(words::chars(&short), LONGEST_NAME);
+    }
+
+    #[test]
+    fn a_label_of_two_lines_loses_nothing_that_a_line_has_room_for() {
+        let label = "fixed-window-lua (freeze) + circuit-breaker:open=200ms · redis-rs-multiplexed";
+        let lines = ["fixed-window-lua (freeze)", "+ circuit-breaker:open=200ms · redis-rs-multiplexed"];
+        assert_eq!(in_two(label), lines);
+        assert_eq!(in_two("fixed-window-lua"), ["fixed-window-lua"]);
     }
 
     #[test]

@@ -27,7 +27,9 @@ use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
-use crate::ports::store::{StoreError, current_op, mark_sent, note_http, note_clock, note_trips};
+use crate::ports::store::{
+    StoreError, current_op, mark_sent, note_clock, note_contact, note_http, note_near, note_trips,
+};
 
 /// For a whole answer to be there.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -190,12 +192,18 @@ impl Http {
             StoreError::NoAnswer(format!("no answer within {} ms", self.within.as_millis()))
         };
         let asked = asked.unwrap_or_else(|_| Err(late()));
+        // Who is not watched does not say how far its call came.
+        note_contact(None);
         let seen = self.watch.as_ref().and_then(|watch| watch.take(current_op()));
         let mut source = None;
         let decided = seen.and_then(|seen| {
             note_trips(seen.trace.trips);
             if let Some(us) = seen.trace.clock_us {
                 note_clock(us);
+            }
+            note_contact(seen.trace.note.contact);
+            if seen.trace.note.near {
+                note_near();
             }
             source = seen.decision.as_ref().map(|d| d.source);
             seen.decision.as_ref().map(Decided::from)

@@ -18,7 +18,7 @@ use crate::model::protocol::{Answer, Hello, LONGEST_LINE, Ready, Request, What};
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
-use crate::ports::store::{StoreError, Traffic, mark_sent, note_clock, note_trips};
+use crate::ports::store::{StoreError, Traffic, mark_sent, note_clock, note_contact, note_near, note_trips};
 
 /// Longer than any client here waits for its store, and than guarded work takes.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -170,6 +170,10 @@ impl Worker {
         note_trips(answer.round_trips.and_then(|n| u32::try_from(n).ok()).unwrap_or(0));
         if let Some(us) = answer.clock_us {
             note_clock(us);
+        }
+        note_contact(answer.contact);
+        if answer.near {
+            note_near();
         }
         if let Some(failure) = answer.error {
             return Err(heard(failure));

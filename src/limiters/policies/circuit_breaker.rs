@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{WITHIN, ask, stand_in};
-use crate::model::contract::OnOutage;
+use crate::model::contract::{Contract, OnOutage};
 use crate::model::op::{Decision, Source};
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
@@ -43,8 +43,9 @@ pub static SPEC: PolicySpec = PolicySpec {
         },
         WITHIN,
     ],
-    on_outage: |settings| {
-        if source(settings) == Source::FailOpen { OnOutage::Open } else { OnOutage::Closed }
+    contract: |settings, _, inner| {
+        let open = source(settings) == Source::FailOpen;
+        Contract { on_outage: if open { OnOutage::Open } else { OnOutage::Closed }, ..inner }
     },
     wrap: |wrap| {
         let settings = &wrap.settings;
@@ -55,7 +56,7 @@ pub static SPEC: PolicySpec = PolicySpec {
             source: source(settings),
             state: Mutex::new(State::Closed { failed: 0 }),
             inner: wrap.inner,
-            limit: wrap.limit,
+            limit: wrap.terms.limit,
             clock: wrap.clock,
         })
     },
@@ -146,77 +147,32 @@ impl Limiter for CircuitBreaker {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, VecDeque};
-    use std::sync::atomic::{AtomicU64, Ordering};
-
+    use super::super::testing::{Hand, Scripted, terms, wrapped};
     use super::*;
-    use crate::ports::policy::Wrap;
-
-    /// Answers as it is told, and counts how often it is asked.
-    #[derive(Default)]
-    struct Scripted {
-        answers: Mutex<VecDeque<bool>>,
-        asked: AtomicU64,
-    }
-
-    impl Limiter for Scripted {
-        fn acquire<'a>(&'a self, _: &'a str, _: Cost) -> BoxFuture<'a, Result<Decision, StoreError>> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-            let well = self.answers.lock().unwrap().pop_front().unwrap_or(true);
-            let decision = stand_in(Limit::new(1).unwrap(), Source::Store);
-            Box::pin(std::future::ready(if well {
-                Ok(decision)
-            } else {
-                Err(StoreError::NoAnswer("gone".to_owned()))
-            }))
-        }
-
-        fn preset<'a>(&'a self, _: &'a str, _: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-            Box::pin(std::future::ready(Ok(())))
-        }
-    }
-
-    #[derive(Default)]
-    struct Hand(AtomicU64);
-
-    impl Clock for Hand {
-        fn wall_us(&self) -> i64 {
-            i64::try_from(self.0.load(Ordering::Relaxed) * 1000).unwrap()
-        }
-
-        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-            Box::pin(std::future::ready(()))
-        }
-    }
 
     #[tokio::test]
     async fn it_opens_after_errors_in_a_row_and_closes_when_one_call_succeeds() {
         let (inner, clock) = (Arc::new(Scripted::default()), Arc::new(Hand::default()));
-        let given = BTreeMap::from([("failures".to_owned(), "2".to_owned())]);
-        let breaker = (SPEC.wrap)(Wrap {
-            inner: Arc::clone(&inner) as Arc<dyn Limiter>,
-            settings: PolicySettings::new(&SPEC, &given).unwrap(),
-            limit: Limit::new(1).unwrap(),
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-        });
+        let breaker = wrapped(&SPEC, &[("failures", "2")], terms(1, 1), &inner, &clock);
         let call = async |answers: &[bool]| {
-            *inner.answers.lock().unwrap() = answers.iter().copied().collect();
-            let before = inner.asked.load(Ordering::Relaxed);
+            answers.iter().for_each(|well| inner.answers_next(*well));
+            let before = inner.asked();
             let source = breaker.acquire("k", Cost::ONE).await.unwrap().source;
-            (source, inner.asked.load(Ordering::Relaxed) - before)
+            inner.forget();
+            (source, inner.asked() - before)
         };
         assert_eq!(call(&[false]).await, (Source::FailOpen, 1));
         assert_eq!(call(&[true]).await, (Source::Store, 1), "not in a row");
         assert_eq!(call(&[false]).await, (Source::FailOpen, 1));
         assert_eq!(call(&[false]).await, (Source::FailOpen, 1), "now it opens");
         assert_eq!(call(&[true]).await, (Source::FailOpen, 0), "the store is left alone");
-        clock.0.store(999, Ordering::Relaxed);
+        clock.set(999);
         assert_eq!(call(&[true]).await, (Source::FailOpen, 0));
-        clock.0.store(1000, Ordering::Relaxed);
+        clock.set(1000);
         assert_eq!(call(&[false]).await, (Source::FailOpen, 1), "one tries, and it opens again");
-        clock.0.store(1999, Ordering::Relaxed);
+        clock.set(1999);
         assert_eq!(call(&[true]).await, (Source::FailOpen, 0));
-        clock.0.store(2000, Ordering::Relaxed);
+        clock.set(2000);
         assert_eq!(call(&[true]).await, (Source::Store, 1), "and closes");
         assert_eq!(call(&[true]).await, (Source::Store, 1));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{WITHIN, ask, stand_in};
-use crate::model::contract::OnOutage;
+use crate::model::contract::{Contract, OnOutage};
 use crate::model::op::{Decision, Source};
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
@@ -20,10 +20,10 @@ pub static SPEC: PolicySpec = PolicySpec {
     name: "fail-closed",
     summary: "refuses where the limiter has no answer",
     params: &[WITHIN],
-    on_outage: |_| OnOutage::Closed,
+    contract: |_, _, inner| Contract { on_outage: OnOutage::Closed, ..inner },
     wrap: |wrap| {
         let within = wrap.settings.span_if_given("within");
-        Arc::new(FailClosed { inner: wrap.inner, limit: wrap.limit, within })
+        Arc::new(FailClosed { inner: wrap.inner, limit: wrap.terms.limit, within })
     },
 };
 

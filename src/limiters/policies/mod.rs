@@ -7,6 +7,12 @@
 pub mod circuit_breaker;
 pub mod fail_closed;
 pub mod fail_open;
+pub mod local_fallback;
+pub mod near_limit;
+pub mod shadow;
+
+#[cfg(test)]
+mod testing;
 
 use std::time::Duration;
 
@@ -19,7 +25,14 @@ use crate::ports::policy::PolicySpec;
 use crate::ports::store::StoreError;
 
 /// Every policy, in the order of the catalogue.
-pub static ALL: &[&PolicySpec] = &[&fail_open::SPEC, &fail_closed::SPEC, &circuit_breaker::SPEC];
+pub static ALL: &[&PolicySpec] = &[
+    &fail_open::SPEC,
+    &fail_closed::SPEC,
+    &local_fallback::SPEC,
+    &circuit_breaker::SPEC,
+    &shadow::SPEC,
+    &near_limit::SPEC,
+];
 
 /// Finds a policy by name or catalogue number; the error names the nearest one.
 pub fn find(name: &str) -> Result<&'static PolicySpec, String> {

@@ -29,6 +29,11 @@ impl FixedWindow {
         self.open = Some((now_ms, used));
     }
 
+    /// Whether nothing of it counts any more: a call would open another one.
+    pub fn is_over(&self, now_ms: i64) -> bool {
+        self.open.is_none_or(|(began, _)| now_ms - began >= self.window.millis() as i64)
+    }
+
     pub fn acquire(&mut self, now_ms: i64, cost: Cost) -> Step {
         let length = self.window.millis() as i64;
         let (began, counted) = match self.open {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::contract::{Contract, Requirement};
 use super::http;
 use super::matrix::Column;
-use super::op::{KeyId, Op, Outcome, Source};
+use super::op::{Contact, KeyId, Note, Op, Outcome, Source};
 use super::order::most_open;
 use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
 use super::scenario::{Act, OutageNeeds, PlannedClock, Time};
@@ -79,6 +79,12 @@ pub enum Event {
         /// What the node's clock said, in µs since 1970, if the call read it exactly once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clock_us: Option<i64>,
+        /// How far the call came on its way to the store.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        contact: Option<Contact>,
+        /// Whether it was reported that most of the limit is used.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        near: bool,
     },
     Fail {
         op: OpId,
@@ -157,6 +163,15 @@ pub enum Event {
     Load {
         node: String,
         commands: u64,
+        at: Nanos,
+    },
+    /// What a server did in the round: keys it evicted, whoever's they were, and scripts it was asked for and did
+    /// not know.
+    Stats {
+        evicted_keys: u64,
+        /// Absent where it does not count them (before 6.2).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        noscript: Option<u64>,
         at: Nanos,
     },
     /// The thread that makes the calls stood still: whatever was open then took that much longer.
@@ -415,6 +430,9 @@ pub struct Round {
     pub faults: Vec<Faulted>,
     /// Commands that each node of a cluster processed.
     pub loads: Vec<u64>,
+    /// Keys that the servers evicted, all together, and scripts they were asked for and did not know.
+    pub evicted_keys: Option<u64>,
+    pub noscript: Option<u64>,
     /// When the thread that makes the calls stood still.
     pub stalls: Vec<(Nanos, Nanos)>,
     /// Requests on a route without a limiter, from arrival to answer.
@@ -428,6 +446,8 @@ pub struct Round {
     /// Exchanges with the store, all decided calls together, and the most of any one of them.
     pub trips: u64,
     pub most_trips: u32,
+    /// By the number of the call; as far as anything was noted of any.
+    notes: Vec<Note>,
     /// When callers got their answers that leave open what the store did.
     answers: BTreeMap<u32, Nanos>,
     /// Error texts with how often each came up.
@@ -465,6 +485,25 @@ impl Round {
     /// When the caller got an answer that leaves open what the store did.
     pub fn answered_at(&self, op: OpId) -> Option<Nanos> {
         self.answers.get(&op.0).copied()
+    }
+
+    /// What was noted of a call beside its decision.
+    pub fn note_of(&self, op: OpId) -> Note {
+        self.notes.get(op.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Notes something of a call that was made.
+    pub fn note(&mut self, op: OpId, note: Note) {
+        let place = op.0 as usize;
+        if note == Note::default() || place >= self.ops.len() {
+            return;
+        }
+        if self.notes.len() <= place {
+            // As many as there is room for calls: they come in about the order of their numbers.
+            self.notes.reserve(self.ops.capacity() - self.notes.len());
+            self.notes.resize(place + 1, Note::default());
+        }
+        self.notes[place] = note;
     }
 
     /// Whether nothing of the round's calls can still be under way to the store.

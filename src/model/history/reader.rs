@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     Acted, Cell, Crashed, Event, Faulted, History, LANE, Preset, Probe, Round, RunHeader, SCHEMA, Touch,
 };
-use crate::model::op::{Completion, Decision, NODE_DIED, Op};
+use crate::model::op::{Completion, Decision, NODE_DIED, Note, Op};
 use crate::model::report::{Honesty, ScenarioSummary};
 use crate::model::units::{Limit, Nanos, OpId};
 
@@ -240,6 +240,11 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.loads.push(commands);
             return Ok(());
         }
+        Event::Stats { evicted_keys, noscript, .. } => {
+            round.evicted_keys = Some(round.evicted_keys.unwrap_or(0) + evicted_keys);
+            round.noscript = noscript.map(|n| round.noscript.unwrap_or(0) + n);
+            return Ok(());
+        }
         Event::Stall { from, at } => {
             round.stalls.push((from, at));
             return Ok(());
@@ -268,11 +273,12 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.complete = true;
             return Ok(());
         }
-        Event::Ok { op, allowed, remaining, retry_after_ms, source, at, clock_us } => {
+        Event::Ok { op, allowed, remaining, retry_after_ms, source, at, clock_us, contact, near } => {
             let retry_after = retry_after_ms.map(std::time::Duration::from_millis);
             if let Some(known) = round.ops.get_mut(op.0 as usize) {
                 known.clock_us = clock_us.and_then(|us| u64::try_from(us).ok()).into();
             }
+            round.note(op, Note { contact, near });
             (op, at, Completion::Ok(Decision { allowed, remaining, limit, retry_after, reset: None, source }))
         }
         Event::Fail { op, error, at } => (op, at, Completion::Fail(error)),

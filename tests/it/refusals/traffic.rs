@@ -138,6 +138,7 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
             clock_resolution_ms: 1,
             denials: settings.denials(),
             on_outage: OnOutage::Error,
+            fallback: None,
             key_ttl_at_most: None,
             lockout: settings.lockout(),
             across_keys: settings.across(),
@@ -266,7 +267,17 @@ impl Traffic<'_> {
         let step = reaches.then(|| self.subject.acquire(key, place, now, Cost::new(cost).unwrap()));
         let ok = |allowed, source, remaining, retry_after_ms| {
             let at = Nanos(complete);
-            Event::Ok { op, allowed, remaining, retry_after_ms, source, at, clock_us: None }
+            Event::Ok {
+                op,
+                allowed,
+                remaining,
+                retry_after_ms,
+                source,
+                at,
+                clock_us: None,
+                contact: None,
+                near: false,
+            }
         };
         match (lost, step) {
             (Some(0), _) => (Event::Fail { op, error: "refused".to_owned(), at: Nanos(complete) }, true),
