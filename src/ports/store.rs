@@ -218,8 +218,9 @@ pub struct Call {
 impl Call {
     pub fn new(op: u32, lane: u32) -> Self {
         let (steps, sent, clock) = (Cell::new(0), Cell::new(false), Cell::new((0, 0)));
-        let (contact, near, answer) = (Cell::new(Some(Contact::NotAsked)), Cell::new(false), Cell::new(None));
-        Self { op, lane, steps, sent, clock, answer, contact, near, kept: RefCell::new(None) }
+        let (contact, near) = (Cell::new(Some(Contact::NotAsked)), Cell::new(false));
+        let (answer, kept) = (Cell::new(None), RefCell::new(None));
+        Self { op, lane, steps, sent, clock, contact, near, answer, kept }
     }
 }
 
@@ -249,7 +250,7 @@ pub fn note_clock(us: i64) {
 }
 
 /// Notes what the current call was answered over HTTP.
-pub fn note_answer(answer: http::Answer) {
+pub fn note_http(answer: http::Answer) {
     let _ = CALL.try_with(|c| c.answer.set(Some(Box::new(answer))));
 }
 

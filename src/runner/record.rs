@@ -327,7 +327,7 @@ impl Record for Recorder {
         id
     }
 
-    fn complete(&self, op: OpId, completion: &Completion, trace: Trace) {
+    fn complete(&self, op: OpId, completion: &Completion, mut trace: Trace) {
         // The first thing after it answered.
         let at = self.now();
         let mut open = self.open();
@@ -336,7 +336,6 @@ impl Record for Recorder {
         }
         let limit = open.limit;
         let cell = open.cell.as_mut().expect("a call belongs to an open round");
-        let mut trace = trace;
         let answer = trace.answer.take().map(|answer| Event::Http { op, answer: *answer });
         // Only a call that ran alone can be compared with a model, to the microsecond.
         let clock_us = trace.clock_us.filter(|_| !cell.header.concurrent);

@@ -25,7 +25,7 @@ use crate::model::http::{
     Answer, CONTENT_TYPE, COST, DATE, DRAFT, IDENTITY, REQUEST_ID, RETRY_AFTER, Says, X, whole,
 };
 use crate::model::metrics::{self, Ended, Metrics};
-use crate::model::op::{Completion, Decision, Outcome, Trace};
+use crate::model::op::{Completion, Contact, Decision, Outcome, Trace};
 use crate::model::units::Cost;
 use crate::ports::clock::Clock;
 use crate::ports::limiter::Limiter;
@@ -196,7 +196,7 @@ impl Served {
                 endpoint: path,
                 outcome,
                 source: decided.as_ref().ok().map(|d| d.source),
-                waited: (trace.sent || trace.trips > 0).then_some(took),
+                waited: trace.note.contact.filter(|c| *c > Contact::NotAsked).map(|_| took),
                 near: trace.note.near,
             });
         }

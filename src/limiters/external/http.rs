@@ -28,7 +28,7 @@ use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
 use crate::ports::store::{
-    StoreError, current_op, mark_sent, note_answer, note_clock, note_contact, note_near, note_trips,
+    StoreError, current_op, mark_sent, note_clock, note_contact, note_http, note_near, note_trips,
 };
 
 /// For a whole answer to be there.
@@ -192,23 +192,24 @@ impl Http {
             StoreError::NoAnswer(format!("no answer within {} ms", self.within.as_millis()))
         };
         let asked = asked.unwrap_or_else(|_| Err(late()));
+        // Who is not watched does not say how far its call came.
+        note_contact(None);
         let seen = self.watch.as_ref().and_then(|watch| watch.take(current_op()));
         let mut source = None;
-        // A service of which nothing else is known does not say how far it came.
-        note_contact(seen.as_ref().and_then(|seen| seen.trace.note.contact));
         let decided = seen.and_then(|seen| {
             note_trips(seen.trace.trips);
-            if seen.trace.note.near {
-                note_near();
-            }
             if let Some(us) = seen.trace.clock_us {
                 note_clock(us);
+            }
+            note_contact(seen.trace.note.contact);
+            if seen.trace.note.near {
+                note_near();
             }
             source = seen.decision.as_ref().map(|d| d.source);
             seen.decision.as_ref().map(Decided::from)
         });
         let answer = Answer { decided, ..asked? };
-        note_answer(answer.clone());
+        note_http(answer.clone());
         if answer.undecided() {
             let what = answer.problem.as_ref().and_then(|p| p.detail.clone()).unwrap_or_default();
             return Err(StoreError::NoAnswer(format!("it answered {} {what}", answer.status)));
