@@ -34,7 +34,6 @@ pub async fn open(served: &Served, how: How) -> Result<Front, String> {
         node: NodeId(0),
         nodes: NonZeroU32::MIN,
         clock_offset_ms: 0,
-        nodes: std::num::NonZeroU32::MIN,
         connections: how.connections,
         cold_pool: false,
     };
