@@ -405,6 +405,7 @@ client = "not-configured"
 [[variant]]
 limiter = "fixed-window-lua"
 policy = "near-limit"
+client = "waits-for-reconnect"
 [[expect]]
 policy = "local-fallback"
 check = "fail-open-is-reported"
