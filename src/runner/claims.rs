@@ -36,7 +36,7 @@ pub fn find(name: &str) -> Result<ClaimsPlan, String> {
     Ok(plan)
 }
 
-/// One plan for each scenario of the list, with the cells that its claims speak of and no others.
+/// One plan for each scenario of the list, with the cells and the checks that its claims speak of and no others.
 pub fn plans(claims: &ClaimsPlan, seed: Seed) -> Result<Vec<Plan>, String> {
     let trials: Vec<&Trial> = claims.claims.iter().flat_map(|c| &c.trials).collect();
     let mut plans: Vec<Plan> = Vec::new();
@@ -51,6 +51,13 @@ pub fn plans(claims: &ClaimsPlan, seed: Seed) -> Result<Vec<Plan>, String> {
         let changes = Overrides { limiters, variations, ..Overrides::default() };
         let mut plan = plan::plan(scenarios::find(&first.scenario)?, &changes, seed)?;
         plan.cells.retain(|cell| here().any(|t| speaks_of(t, cell)));
+        // What nobody speaks of decides nothing.
+        for cell in &mut plan.cells {
+            let spoken: Vec<&String> =
+                here().filter(|t| speaks_of(t, cell)).filter_map(|t| t.check.as_ref()).collect();
+            let checks = cell.checks_on.values_mut().chain([&mut cell.checks]);
+            checks.for_each(|checks| checks.retain(|c| spoken.contains(&&c.check)));
+        }
         if let Some(lost) = here().find(|t| !plan.cells.iter().any(|cell| speaks_of(t, cell))) {
             return Err(format!("{} has no {}", first.scenario, lost.label()));
         }

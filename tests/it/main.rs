@@ -31,5 +31,6 @@ mod sessions;
 mod several_keys;
 mod support;
 mod topologies;
+mod trades;
 mod wire;
 mod workers;

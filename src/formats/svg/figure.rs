@@ -117,11 +117,23 @@ pub fn color(figure: Figure, cell: &CellReport) -> RGBColor {
     if figure != Figure::MostInWindow {
         return ink::FIGURE;
     }
-    match words::check(cell, row::REQUIREMENT).map(|c| c.verdict) {
+    let judged = words::check(cell, row::REQUIREMENT).or_else(|| words::check(cell, row::OVER));
+    match judged.map(|c| c.verdict) {
         Some(Verdict::Fail) => ink::OVER,
         Some(Verdict::Pass) => ink::KEPT,
         _ => ink::UNTOLD,
     }
+}
+
+/// What the colours mean where nothing is required: the limiter is held to its own bound.
+pub fn legend(cells: &[&CellReport]) -> Vec<(&'static str, RGBColor)> {
+    let required = cells.iter().any(|c| words::check(c, row::REQUIREMENT).is_some());
+    let own = |(text, ink): (&'static str, RGBColor)| match text {
+        "● misses the requirement" if !required => ("● over its own limit", ink),
+        "● meets the requirement" if !required => ("● within its own limit", ink),
+        _ => (text, ink),
+    };
+    LEGEND.into_iter().map(own).collect()
 }
 
 /// `0.05`, `2`, `500`, `20k`.

@@ -87,7 +87,7 @@ impl<'a> Panel<'a> {
         if self.timed {
             return timeline::legend(&self.cells);
         }
-        let known = if self.figure.is_some() { &figure::LEGEND[..] } else { &row::LEGEND };
+        let known = if self.figure.is_some() { figure::legend(&self.cells) } else { row::LEGEND.to_vec() };
         let color = |c: &CellReport| self.figure.map_or_else(|| row::color(c), |f| figure::color(f, c));
         let used = |ink: RGBColor| self.cells.iter().any(|c| color(c) == ink);
         let mut legend: Vec<_> = known.iter().copied().filter(|(_, ink)| used(*ink)).collect();

@@ -9,7 +9,7 @@ use crate::model::report::CellReport;
 use crate::model::verdict::Verdict;
 
 /// The check whose verdict colours the dots, and the one that is named if it disagrees.
-const OVER: &str = "never-over-limit";
+pub const OVER: &str = "never-over-limit";
 pub const REQUIREMENT: &str = "meets-requirement";
 
 /// What the colours of the dots mean.
