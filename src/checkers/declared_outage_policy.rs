@@ -54,7 +54,7 @@ impl Checker for DeclaredOutagePolicy {
             return cut;
         }
         if without == 0 {
-            return Finding::unknown("every call was decided by the store, so nothing was tried");
+            return Finding::unknown("every call is said to be decided by the store, so nothing was tried");
         }
         Finding::pass(format!("{without} calls had to do without the store, and all got what is declared"))
     }

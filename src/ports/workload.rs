@@ -1,6 +1,6 @@
 //! The workload port: how calls are offered to the limiters of a round.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::BoxFuture;
 use super::limiter::{Fleet, Limiter};
@@ -18,6 +18,8 @@ pub struct Offer<'a> {
     pub nodes: Vec<Arc<dyn Limiter>>,
     /// How many of the nodes take part.
     pub fleet: Arc<Fleet>,
+    /// When the round begins, once that is known: where it begins at an edge, the workload says so.
+    pub begins: Arc<OnceLock<Nanos>>,
     pub prefix: Arc<str>,
     pub seed: Seed,
     pub record: Arc<dyn Record>,
@@ -67,6 +69,8 @@ pub trait Record: Send + Sync {
     fn invoke(&self, node: NodeId, key: &str, cost: Cost) -> OpId;
     /// Just after it answered.
     fn complete(&self, op: OpId, completion: &Completion, trace: Trace);
+    /// The round begins here, after a wait for the edge of a window: its times count from here.
+    fn began(&self, at: Nanos);
     /// The app servers are others from now on.
     fn changed(&self, what: String);
     /// A request on a route without a limiter was answered.

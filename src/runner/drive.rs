@@ -177,13 +177,16 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         }
         let watched = drive.faults.is_some().then(|| tokio::spawn(heartbeat(Arc::clone(drive.recorder))));
         let (began, cpu_before) = (drive.recorder.now(), thread_cpu());
-        let _ = begins.set(began);
+        if !offered.at_edge {
+            let _ = begins.set(began);
+        }
         let offer = Offer {
             plan: &offered,
             limit: drive.cell.settings.limit,
             window: drive.cell.settings.window,
             nodes,
             fleet,
+            begins: Arc::clone(&begins),
             prefix: Arc::from(prefix.as_str()),
             seed: Seed(drive.seed.0.wrapping_add(u64::from(index))),
             record: Arc::clone(drive.recorder) as Arc<dyn Record>,

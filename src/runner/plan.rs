@@ -179,7 +179,7 @@ fn broken(scenario: &Scenario) -> String {
 /// Which variations run.
 fn varying(varied: &[(Option<&Vary>, Setup)]) -> String {
     let names: Vec<&str> = varied.iter().filter_map(|(v, _)| v.map(|v| v.name.as_str())).collect();
-    if names.is_empty() { String::new() } else { format!("; varied: {}", names.join(", ")) }
+    if names.is_empty() { String::new() } else { format!("; varied: {}", names.join(" | ")) }
 }
 
 /// Whether the scenario's expectations hold, as a sentence.
@@ -280,15 +280,23 @@ fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(Variant, bool
         let written = chosen.len();
         chosen.extend(scenario.variants.iter().filter(|v| v.limiter == wanted).cloned());
         if chosen.len() == written {
-            chosen.push(Variant { limiter: wanted, policy: None, client: None });
+            // What the scenario compares of its own limiters it compares of this one.
+            for other in &scenario.variants {
+                let same = Variant { limiter: wanted.clone(), ..other.clone() };
+                if !chosen.contains(&same) {
+                    chosen.push(same);
+                }
+            }
         }
     }
+    let own = |v: &Variant| scenario.variants.iter().any(|w| w.limiter == v.limiter);
+    let foreign = |v: &Variant| !own(v) && (v.policy.is_some() || v.client.is_some());
     let policy = changes.policy.as_ref().map(policies::resolve).transpose()?;
     if let Some(client) = &changes.client {
         clients::find(client)?;
     }
     if policy.is_none() && changes.client.is_none() {
-        return Ok(chosen.into_iter().map(|v| (v, false)).collect());
+        return Ok(chosen.into_iter().map(|v| (v.clone(), foreign(&v))).collect());
     }
     let named = |v: &Variant| {
         let client = v.client.as_deref().unwrap_or(clients::DEFAULT);
@@ -298,7 +306,7 @@ fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(Variant, bool
     let mut out: Vec<(Variant, bool)> = Vec::new();
     for variant in &chosen {
         if named(variant) {
-            out.push((variant.clone(), false));
+            out.push((variant.clone(), foreign(variant)));
         } else if !chosen.iter().any(|v| v.limiter == variant.limiter && named(v)) {
             let changed = Variant {
                 limiter: variant.limiter.clone(),
@@ -328,8 +336,9 @@ fn varied<'a>(scenario: &'a Scenario, changes: &Overrides) -> Result<Vec<(Option
     }
     let wanted = |v: &&Vary| changes.variations.is_empty() || changes.variations.contains(&v.name);
     let one = |vary: &'a Vary| {
-        let setup = changes.on(base.varied(vary)?);
-        setup.fits(scenario.time)?;
+        let of = |why: String| format!("variation '{}': {why}", vary.name);
+        let setup = changes.on(base.varied(vary).map_err(of)?);
+        setup.workload.validate().and_then(|()| setup.fits(scenario.time)).map_err(of)?;
         Ok((Some(vary), setup))
     };
     scenario.vary.iter().filter(wanted).map(one).collect()

@@ -359,6 +359,10 @@ impl Record for Recorder {
         push_completion(&mut state.text, op, at, completion, Trace { clock_us, ..trace });
     }
 
+    fn began(&self, at: Nanos) {
+        self.event(Event::Begin { at });
+    }
+
     fn changed(&self, what: String) {
         self.event(Event::Change { what, at: self.now() });
     }

@@ -85,6 +85,9 @@ pub async fn begin(offer: &Offer<'_>) -> Nanos {
     }
     let edge = offer.time.next_edge(offer.window);
     offer.time.until(edge).await;
+    if offer.begins.set(edge).is_ok() {
+        offer.record.began(edge);
+    }
     edge
 }
 

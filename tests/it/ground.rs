@@ -174,11 +174,11 @@ impl Variant {
         known || self.contract().denials == Denials::Charged
     }
 
-    /// Whether it says what is left. Who hands out a batch by itself does not know, nor who asks one part of
-    /// several.
+    /// Whether it says what is left. Who hands out a batch by itself does not know, nor who counts by itself, nor who
+    /// asks one part of several.
     pub fn tells_what_is_left(&self) -> bool {
-        let batches = ["token-reservation", "local-budget-lua"].contains(&self.spec.name);
-        !batches && self.settings.param("mode") != "share"
+        let by_itself = ["token-reservation", "local-budget-lua", "static-split", "local-sync"];
+        !by_itself.contains(&self.spec.name) && self.settings.param("mode") != "share"
     }
 
     /// The largest call it ever admits: a share of the limit is a limit of its own.

@@ -18,7 +18,7 @@ use crate::ground::{FORTY_DAYS_MS, Ground, Variant};
 
 /// What no model tells: a window that never ends or is pushed on by every call, expiries that come
 /// apart, entries that collapse, keys whose fate hangs on other keys.
-const NO_ALGORITHM: [&str; 21] = [
+const NO_ALGORITHM: [&str; 24] = [
     "async-count-flag",
     "cost-based:ttl=first",
     "get-then-incr:expire=no",
@@ -29,6 +29,7 @@ const NO_ALGORITHM: [&str; 21] = [
     "local-budget-lua",
     "local-budget-lua:edge=keep",
     "local-budget-lua:ttl=first",
+    "local-sync",
     "local-then-global",
     "login-guard",
     "multi-limit",
@@ -39,6 +40,8 @@ const NO_ALGORITHM: [&str; 21] = [
     "regional",
     "regional:form=merged",
     "sliding-log-time-argv",
+    "static-split",
+    "static-split:nodes=now",
     "token-reservation",
 ];
 

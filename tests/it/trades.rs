@@ -81,3 +81,25 @@ async fn advice_that_does_not_hold_is_told_from_advice_that_does() {
     let wrong = |found: Found| founds(&report).into_iter().filter(move |(_, f)| *f == found).count();
     assert_eq!([wrong(Found::Contradicted), wrong(Found::Unknown)], [4, 0]);
 }
+
+/// A round that begins at an edge waits for it, and what is planned within the round waits along. Else a version
+/// would be there from the first call on whenever the edge is further away than its roll-out, and change nothing.
+#[tokio::test]
+async fn what_is_planned_in_a_round_counts_from_its_edge_however_long_that_was_waited_for() {
+    if !usable("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let report = run(&lab, "migration", "local", "sliding-log-lua", &["--variation", "new keys"]);
+    let cell = &report.cells[0];
+    assert!(figure(cell, Figure::MostInWindow) >= 199.0);
+    assert!(
+        cell.told.iter().any(|t| t.starts_with("node 0 runs the new version from 30.")),
+        "{:?}",
+        cell.told
+    );
+    let history = analyze::read(&lab.runs()[0].join("history.jsonl")).unwrap();
+    let round = &history.cells[0].rounds[0];
+    let first = round.ops.first().unwrap();
+    assert!((0..1_000_000_000).contains(&(first.invoke.0 - round.began.0)), "it begins with its first call");
+}

@@ -50,8 +50,12 @@ impl<'a> Panel<'a> {
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
         let timed = scenario.chart == Chart::Timeline;
         // The rows of a timeline leave room for two lines.
-        let lines = |label: &String| if timed { row::in_two(label) } else { vec![row::shorten(label)] };
-        let names: Vec<Vec<String>> = words::short_labels(&cells).iter().map(lines).collect();
+        let labels = words::short_labels(&cells);
+        let short = row::shorten_apart(&labels);
+        let one = |(label, short): (&String, String)| {
+            if timed { row::in_two(label) } else { vec![short] }
+        };
+        let names: Vec<Vec<String>> = labels.iter().zip(short).map(one).collect();
         let row = match figure {
             _ if timed => timeline::ROW,
             Some(_) => figure::ROW,

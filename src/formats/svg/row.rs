@@ -1,5 +1,7 @@
 //! What one limiter's row says: its figures, its colour and where its dots go. Pure, no drawing.
 
+use std::collections::BTreeSet;
+
 use plotters::style::RGBColor;
 
 use super::super::words;
@@ -91,11 +93,23 @@ pub fn offset(lane: usize, lanes: usize, row: i32) -> i32 {
 
 /// Cut in the middle: variants of one limiter differ at the end.
 pub fn shorten(name: &str) -> String {
+    shorten_to(name, LONGEST_NAME)
+}
+
+/// All of them as short as it goes without leaving out what tells two apart.
+pub fn shorten_apart(names: &[String]) -> Vec<String> {
+    let distinct = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len();
+    let tries = (LONGEST_NAME..=LONGEST_NAME * 2).step_by(14);
+    let short = tries.map(|longest| names.iter().map(|n| shorten_to(n, longest)).collect::<Vec<_>>());
+    short.into_iter().find(|short| distinct(short) == distinct(names)).unwrap_or_else(|| names.to_vec())
+}
+
+fn shorten_to(name: &str, longest: usize) -> String {
     let all: Vec<char> = name.chars().collect();
-    if all.len() <= LONGEST_NAME {
+    if all.len() <= longest {
         return name.to_owned();
     }
-    let (start, end) = (LONGEST_NAME / 2, all.len() - LONGEST_NAME / 2 + 1);
+    let (start, end) = (longest / 2, all.len() - longest / 2 + 1);
     all[..start].iter().chain(&['…']).chain(&all[end..]).collect()
 }
 
@@ -111,6 +125,17 @@ pub fn in_two(label: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_tells_two_names_apart_is_not_left_out() {
+        let name = |tags: &str| {
+            format!("sharded-counter:mode=share,shards=6,{tags}ttl=script (one key in six parts)")
+        };
+        let names = [name(""), name("tags=shared,")];
+        assert_eq!(shorten(&names[0]), shorten(&names[1]));
+        let short = shorten_apart(&names);
+        assert_ne!(short[0], short[1]);
+    }
 
     #[test]
     fn a_long_name_keeps_the_end_that_tells_it_from_its_sisters() {

@@ -6,6 +6,7 @@
 //!
 //! All times are nanoseconds since the run's one monotonic anchor.
 
+mod crash;
 mod reader;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,7 @@ use super::scenario::{Act, OutageNeeds, PlannedClock, Time};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
 
+pub use crash::{CrashPoint, Crashed, KeyLeft};
 pub use reader::{Builder, HistoryError, apply, complete};
 
 /// The version of the format. A reader refuses what it does not know.
@@ -158,6 +160,10 @@ pub enum Event {
         id: u32,
         asked: Nanos,
         /// Acknowledged, and what was struck answered again.
+        at: Nanos,
+    },
+    /// The edge of a window at which the round begins, where it was waited for.
+    Begin {
         at: Nanos,
     },
     /// The app servers are others from now on: more of them, or another version.
@@ -303,45 +309,6 @@ pub struct PlannedCheck {
     pub check: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Verdict>,
-}
-
-/// Where in a call its node died.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CrashPoint {
-    /// Which exchange with the store, from 1, and how many an undisturbed call makes.
-    pub step: u32,
-    pub of: u32,
-    /// After the store had applied it; otherwise before it was sent.
-    pub after: bool,
-    pub command: String,
-}
-
-impl CrashPoint {
-    /// `before PEXPIRE, step 2 of 2`.
-    pub fn in_words(&self) -> String {
-        let when = if self.after { "after" } else { "before" };
-        format!("{when} {}, step {} of {}", self.command, self.step, self.of)
-    }
-}
-
-/// A key as a crash left it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyLeft {
-    pub key: String,
-    /// In ms, −1 without expiry.
-    pub pttl: i64,
-    pub kind: String,
-    /// A counter's value, or how many members there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holds: Option<i64>,
-}
-
-/// A crash and what it left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Crashed {
-    pub point: CrashPoint,
-    pub left: Vec<KeyLeft>,
-    pub at: Nanos,
 }
 
 /// A key given a state before the round.

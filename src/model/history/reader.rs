@@ -220,6 +220,13 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.acts.push(Acted { act, invoke, complete, told });
             return Ok(());
         }
+        Event::Begin { at } => {
+            if !round.ops.is_empty() {
+                return Err("a round that begins after its first call");
+            }
+            round.began = at;
+            return Ok(());
+        }
         Event::Change { what, at } => {
             round.changes.push((at, what));
             return Ok(());

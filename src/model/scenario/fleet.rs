@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LimiterRef, WorkloadPlan};
+use super::{LimiterRef, Shape, WorkloadPlan};
 use crate::model::units::{Limit, NodeId, Span};
 
 /// `[[workload.scale]]`: from then on there are so many app servers. Those that come are new; those that go get no
@@ -128,6 +128,12 @@ impl WorkloadPlan {
         self.scales.iter().map(|s| s.nodes.get()).fold(self.nodes.get(), u32::max)
     }
 
+    /// When the last call of a round is planned, where that is certain.
+    fn last_call(&self) -> Option<Span> {
+        let every = self.every.filter(|_| matches!(self.shape, Shape::Steady | Shape::Open))?;
+        Span::from_millis(every.millis().saturating_mul(self.requests().saturating_sub(1))).ok()
+    }
+
     /// Whether what is said of the app servers fits together.
     pub(super) fn fleet_fits(&self) -> Result<(), String> {
         if !self.scales.is_sorted_by_key(|s| s.at) {
@@ -142,7 +148,16 @@ impl WorkloadPlan {
         }
         let smallest = self.scales.iter().map(|s| s.nodes.get()).fold(self.nodes.get(), u32::min) as usize;
         if !self.shares.is_empty() && self.shares.iter().take(smallest).all(|s| *s == 0) {
-            return Err("shares: somebody gets some of the traffic".to_owned());
+            return Err(
+                "shares: of the nodes that are there at any time one gets some of the traffic at least"
+                    .to_owned(),
+            );
+        }
+        let changes = self.scales.iter().map(|s| s.at).chain(self.deploys.iter().map(|d| d.at));
+        if let (Some(last), Some(at)) = (self.last_call(), changes.max())
+            && at > last
+        {
+            return Err(format!("what changes at {at} changes nothing: the last call is planned for {last}"));
         }
         self.deploys.iter().try_for_each(|d| d.validate(self.most_nodes()))
     }
@@ -170,7 +185,7 @@ mod tests {
 
     fn plan(more: &str) -> WorkloadPlan {
         let text = format!(
-            "shape = \"steady\"\nrequests = 1\nevery = \"1s\"\nconnections = 99\nin_flight = 1\n{more}"
+            "shape = \"steady\"\nrequests = 99\nevery = \"1s\"\nconnections = 99\nin_flight = 1\n{more}"
         );
         toml::from_str(&text).unwrap()
     }
@@ -206,11 +221,12 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         for (more, what) in [
             ("nodes = 2\nshares = [1]", "2 nodes"),
-            ("nodes = 2\nshares = [0, 0]", "somebody"),
-            ("nodes = 1\nshares = [0, 1]\n[[scale]]\nat = \"1s\"\nnodes = 2", "somebody"),
+            ("nodes = 2\nshares = [0, 0]", "one gets some"),
+            ("nodes = 1\nshares = [0, 1]\n[[scale]]\nat = \"1s\"\nnodes = 2", "one gets some"),
             ("[[scale]]\nat = \"2s\"\nnodes = 2\n[[scale]]\nat = \"1s\"\nnodes = 3", "follow"),
             ("[[deploy]]\nat = \"2s\"\nnodes = [1]\nlimit = 3", "node 1"),
             ("[[deploy]]\nat = \"2s\"", "changes something"),
+            ("[[scale]]\nat = \"99s\"\nnodes = 2", "the last call is planned for 98s"),
             ("[[deploy]]\nat = \"2s\"\nlimit = 3\nboth_for = \"1s\"", "key_prefix"),
         ] {
             let refused = plan(more).validate().unwrap_err();

@@ -298,7 +298,10 @@ impl Scenario {
             if !checks.contains(&e.check.as_str()) {
                 return Err((
                     format!("\"{}\"", e.check),
-                    format!("an expectation for {}", names::unknown("check", &e.check, &checks)),
+                    format!(
+                        "an expectation for a check that is not among this file's: {}",
+                        names::unknown("check", &e.check, &checks)
+                    ),
                 ));
             }
         }

@@ -437,7 +437,7 @@ impl WorkloadPlan {
                 plural(self.nodes.get()),
             ),
             Shape::Steady => format!(
-                "{shape} client{}: {requests} calls, one every {every}{}, to {} node{} in turn",
+                "{shape} client{}: {requests} calls, one every {every}{}, to {} node{}{}",
                 plural(keys.max(self.in_flight.get())),
                 if self.overlaps() {
                     format!(", up to {} open at once", self.in_flight)
@@ -446,6 +446,7 @@ impl WorkloadPlan {
                 },
                 self.nodes,
                 plural(self.nodes.get()),
+                if self.shares.is_empty() && self.nodes.get() > 1 { " in turn" } else { "" },
             ),
             Shape::Sequence => {
                 let end = Span::from_millis(self.last_call_ms()).unwrap_or_default();
