@@ -168,6 +168,7 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
         topology: None,
         limit,
         nodes: NODES,
+        versions: 0,
         rounds: rounds.len() as u32,
         concurrent: !alone,
         time: Default::default(),

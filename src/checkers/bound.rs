@@ -51,7 +51,7 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool, wh
         let (round, touches, overlap) = (indexed.round(), indexed.first_touches(), indexed.overlap());
         // Of the calls of one group at a time those that a glance does not clear.
         let mut counted = Vec::new();
-        let mut pressed = false;
+        let (mut pressed, mut spent) = (false, false);
         // The first that is over ends a round.
         let _ = indexed.groups(scope, apart).try_each(round, |group, ops| {
             let first_touched = match whose {
@@ -74,13 +74,19 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool, wh
                     return Err(());
                 }
             }
-            pressed = pressed || would_convict(&mut counted, round, &group, ops, (bound, whose), time);
+            if !pressed && would_convict(&mut counted, round, &group, ops, (bound, whose), time) {
+                // Calls race for what is left: where nothing was, whoever looks first sees that as well.
+                let raced = !cell.header.concurrent || ops.iter().any(|op| admitted(op) && whose.has(op));
+                pressed = raced;
+                spent = spent || !raced;
+            }
             Ok(())
         });
         power.overlap = power.overlap.max(overlap);
         let unanswered = |o: &&Op| matches!(o.outcome, Outcome::Failed | Outcome::Unknown);
         power.unanswered += round.ops.iter().filter(unanswered).count() as u64;
         power.pressed += u32::from(pressed);
+        power.spent = power.spent || (spent && !pressed);
         power.tried += u32::from(pressed && round.complete && overlap_shown(cell, overlap));
     }
     if let Some((round, group, found, admitted)) = first {
@@ -96,6 +102,8 @@ struct Power {
     pressed: u32,
     /// Those of them that were recorded whole and whose calls overlapped.
     tried: u32,
+    /// Whether in some round nothing was admitted of what would have been too much.
+    spent: bool,
     /// Most counted in a round, a preset included.
     most: u64,
     /// Most decided calls open at once.
@@ -116,6 +124,13 @@ fn evidence(cell: &Cell, bound: &Bound, power: &Power) -> Finding {
         return Finding::unknown(
             "no two decided calls were open at once, so a race could not show; more in flight would tell",
         );
+    }
+    if power.tried == 0 && power.spent {
+        return Finding::unknown(format!(
+            "nothing was admitted while calls were open together: where nothing is left there is nothing to race \
+             for{}",
+            unanswered(power)
+        ));
     }
     if power.tried == 0 {
         let decided = |r: &Round| r.count(Outcome::Admitted) + r.count(Outcome::Denied);
@@ -215,7 +230,8 @@ fn would_convict(
     (bound, whose): (&Bound, Whose),
     time: TimeContext,
 ) -> bool {
-    let decided = |op: &Op| op.outcome.is_decided();
+    // A refusal that a policy made says nothing about the limiter.
+    let decided = |op: &Op| op.outcome.is_decided() && op.source != Some(Source::FailClosed);
     let calls = |most: usize| count(round, group, &ops[..most.min(ops.len())], bound, whose, decided);
     match glance(bound, calls(ops.len()), time) {
         Glance::Clear => return false,

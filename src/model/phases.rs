@@ -92,12 +92,21 @@ pub fn of(round: &Round) -> Vec<Phase> {
     phases
 }
 
+/// When a call counts: as it was made, or as something broke that it was still open in.
+fn met(round: &Round, op: &Op) -> Nanos {
+    let end = waited(round, op).map_or(Op::NEVER, |waited| Nanos(op.invoke.0.saturating_add(waited)));
+    let broke = round.faults.iter().map(|f| f.asked).filter(|asked| op.invoke < *asked && *asked < end);
+    broke.min().unwrap_or(op.invoke)
+}
+
 fn phase(round: &Round, name: &str, from: Nanos, to: Nanos) -> Phase {
     let at = |t: Nanos| rounded(t.0.saturating_sub(round.began.0));
     let mut phase = Phase { name: name.to_owned(), from_ms: at(from), to_ms: at(to), ..Phase::default() };
-    let last = round.ops.iter().map(|o| o.invoke).max();
-    let inside =
-        |op: &&Op| op.invoke >= from && (op.invoke < to || (Some(op.invoke) == last && op.invoke == to));
+    let last = round.ops.iter().map(|o| met(round, o)).max();
+    let inside = |op: &&Op| {
+        let at = met(round, op);
+        at >= from && (at < to || (Some(at) == last && at == to))
+    };
     let mut took = Vec::new();
     for op in round.ops.iter().filter(inside) {
         phase.offered += 1;
@@ -198,10 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn a_call_belongs_to_the_phase_in_which_it_was_made() {
+    fn a_call_belongs_to_the_phase_in_which_it_was_made_or_struck() {
+        // The second one was open when the server froze, and waited for it.
         let round = round(&[("freeze", 100, 200)], &[(0, 5), (99, 50), (150, 60), (200, 1), (300, 1)]);
         let told: Vec<_> = of(&round).iter().map(|p| (p.name.clone(), p.offered)).collect();
-        assert_eq!(told, [("before".into(), 2), ("freeze".into(), 1), ("after".into(), 2)]);
+        assert_eq!(told, [("before".into(), 1), ("freeze".into(), 2), ("after".into(), 2)]);
     }
 
     #[test]

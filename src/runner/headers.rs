@@ -112,6 +112,7 @@ fn header(limit: Limit) -> CellHeader {
         topology: None,
         limit,
         nodes: 1,
+        versions: 0,
         rounds: 1,
         concurrent: false,
         time: Default::default(),

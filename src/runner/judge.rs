@@ -164,6 +164,17 @@ fn check(cell: &IndexedCell, planned: &PlannedCheck) -> CheckReport {
 const KNOW_LIFTS: [&str; 4] =
     ["lift-takes-effect", "every-key-expires", "keys-declared-and-one-slot", "cost"];
 
+/// Checks that say the same whatever version decided: the bound they go by is the largest there was.
+const KNOW_VERSIONS: [&str; 7] = [
+    "never-over-limit",
+    "meets-requirement",
+    "every-key-expires",
+    "bounded-latency",
+    "declared-outage-policy",
+    "fail-open-is-reported",
+    "cost",
+];
+
 /// A checker that breaks has found nothing.
 fn finding(cell: &IndexedCell, name: &str) -> Finding {
     if let Some(why) = &cell.header.not_run {
@@ -174,6 +185,11 @@ fn finding(cell: &IndexedCell, name: &str) -> Finding {
     }
     if lift_takes_effect::was_lifted(cell) && !KNOW_LIFTS.contains(&name) {
         return Finding::unknown("the limit was lifted in between, of which this check knows nothing");
+    }
+    if cell.header.versions > 0 && !KNOW_VERSIONS.contains(&name) {
+        return Finding::unknown(
+            "another version was rolled out in between, of which this check knows nothing",
+        );
     }
     let checker = match checkers::find(name) {
         Ok(checker) => checker,

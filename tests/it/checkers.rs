@@ -341,6 +341,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         topology: None,
         limit: plan.scenario.limit.limit,
         nodes: 1,
+        versions: 0,
         rounds: 1,
         concurrent: plan.concurrent(),
         time: Default::default(),

@@ -47,6 +47,17 @@ async fn fewer_calls_than_the_limit_clear_nobody() {
     assert_not_cleared("get-then-incr", &["--requests", "5"]).await;
 }
 
+/// Whoever looks first sees that nothing is left, and so does everybody else: no check-then-act could show.
+#[tokio::test]
+async fn a_limit_that_is_used_up_before_clears_nobody_of_a_race() {
+    assert_not_cleared("get-then-incr", &["--preset", "10"]).await;
+}
+
+#[tokio::test]
+async fn refusals_of_a_policy_clear_nobody() {
+    assert_not_cleared("get-then-incr", &["--client", "not-configured", "--policy", "fail-closed"]).await;
+}
+
 #[tokio::test]
 async fn a_bucket_that_refills_faster_than_it_is_asked_clears_nobody() {
     if !usable("local").await {

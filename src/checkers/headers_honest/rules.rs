@@ -6,6 +6,8 @@ use super::{Heard, heard, over, refused};
 use crate::model::history::Cell;
 use crate::model::http::{DRAFT, Family, PROBLEM_JSON, RetryAfter, X, quota, whole};
 use crate::model::indexed::IndexedCell;
+use crate::model::op::Outcome;
+use crate::model::units::Cost;
 use crate::model::verdict::{Finding, Verdict};
 use crate::ports::checker::Checker;
 
@@ -88,7 +90,16 @@ pub fn reset(cell: &Cell) -> Finding {
 pub fn remaining(cell: &IndexedCell) -> Finding {
     let tried = over(heard(cell), |h| {
         let families = [(DRAFT, &h.answer.draft), (X, &h.answer.x)];
-        families.into_iter().try_fold(false, |tried, (names, family)| Ok(within(names, family)? || tried))
+        let denied = h.op.outcome == Outcome::Denied && h.op.cost == Cost::ONE;
+        families.into_iter().try_fold(false, |tried, (names, family)| {
+            let left = family.remaining.as_deref().and_then(whole).filter(|left| denied && *left > 0);
+            match left {
+                Some(left) => {
+                    Err(format!("with {}: {left}, where a call that costs 1 was refused", names[1]))
+                }
+                None => Ok(within(names, family)? || tried),
+            }
+        })
     });
     let tried = match tried {
         Err(fail) => return fail,

@@ -253,6 +253,11 @@ pub struct RunHeader {
     pub claims: Option<ClaimsPlan>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_none(n: &u32) -> bool {
+    *n == 0
+}
+
 /// Everything a judge needs to know about one cell: a limiter under one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellHeader {
@@ -279,6 +284,9 @@ pub struct CellHeader {
     pub topology: Option<String>,
     pub limit: Limit,
     pub nodes: u16,
+    /// Versions of the limiter that are rolled out meanwhile.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub versions: u32,
     /// Rounds that were planned; a history with fewer is cut short.
     pub rounds: u32,
     /// Whether calls were meant to overlap. If they were and did not, nothing was tried.

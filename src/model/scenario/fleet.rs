@@ -130,6 +130,9 @@ impl WorkloadPlan {
 
     /// When the last call of a round is planned, where that is certain.
     fn last_call(&self) -> Option<Span> {
+        if self.shape == Shape::Sequence {
+            return Span::from_millis(self.last_call_ms()).ok();
+        }
         let every = self.every.filter(|_| matches!(self.shape, Shape::Steady | Shape::Open))?;
         Span::from_millis(every.millis().saturating_mul(self.requests().saturating_sub(1))).ok()
     }

@@ -238,7 +238,7 @@ impl WorkloadPlan {
         Span::from_millis(ms).unwrap_or_default()
     }
 
-    fn last_call_ms(&self) -> u64 {
+    pub(super) fn last_call_ms(&self) -> u64 {
         let last = |c: &PlannedCall| c.at.millis() + c.every.millis() * u64::from(c.times.get() - 1);
         self.calls.iter().map(last).max().unwrap_or(0)
     }

@@ -285,6 +285,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         topology: Some(cell.setup.topology.kind.clone()).filter(|kind| kind != "single"),
         limit: cell.setup.limit.limit,
         nodes: u16::try_from(cell.setup.workload.most_nodes()).unwrap_or(u16::MAX),
+        versions: u32::try_from(cell.deploys.len()).unwrap_or(u32::MAX),
         rounds: cell.setup.workload.rounds.get(),
         concurrent: plan.concurrent(),
         time: drive::time_of(plan, cell),

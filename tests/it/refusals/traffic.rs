@@ -126,6 +126,7 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
         topology: None,
         limit: limit(settings.limit),
         nodes: 2,
+        versions: 0,
         rounds: 1,
         concurrent: false,
         time: Default::default(),
