@@ -40,11 +40,13 @@ impl Format for Svg {
     }
 
     fn applies(&self, report: &Report) -> bool {
-        // A matrix has a picture of its own, a search none; of a crash the table says who is let in again.
+        // A matrix has a picture of its own, a search none, and claims are told by their table; of a crash the table
+        // says who is let in again.
         let driven = |c: &crate::model::report::CellReport| {
             c.search.is_none() && c.rounds.iter().all(|r| r.crash.is_none())
         };
-        report.matrix.is_none() && (report.cells.is_empty() || report.cells.iter().any(driven))
+        let summed = report.matrix.is_some() || report.claims.is_some();
+        !summed && (report.cells.is_empty() || report.cells.iter().any(driven))
     }
 
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
