@@ -208,6 +208,7 @@ fn each_rule_of_the_headers_has_a_history_that_breaks_it() {
         ("two-key-bucket", "problem", "application/json"),
         ("watch-multi-bucket", "problem", "a problem of status 500"),
         ("token-reservation", "problem", "no JSON object"),
+        ("static-split", "remaining", "remaining: 2, where a call that costs 1 was refused"),
     ];
     assert_eq!(report.cells.len(), broken.len());
     for (limiter, rule, part) in broken {

@@ -14,8 +14,9 @@
 //!   since the answer's own date leaves out as much.
 //! * **reset**: `RateLimit-Reset` is a number of seconds (366 days at most), `X-RateLimit-Reset` a Unix time near
 //!   the answer's own date: not more than a day before it and not more than 367 after it.
-//! * **remaining**: no more is left than the limit, and what is left is what the next call finds: that is
-//!   `remaining-consistent` of what the field says, where the limiter's bound is known.
+//! * **remaining**: no more is left than the limit, nothing where a call that costs 1 was refused, and what is
+//!   left is what the next call finds: that is `remaining-consistent` of what the field says, where the limiter's
+//!   bound is known.
 //! * **families**: where both families are there they say the same; the two resets may be two seconds apart
 //!   and what the date leaves out.
 //! * **problem**: a refusal has a body `application/problem+json`, an object with type, title and status, and
