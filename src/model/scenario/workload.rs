@@ -340,7 +340,8 @@ impl WorkloadPlan {
         if self.shape == Burst && self.at_edge {
             return of("at_edge", &[Steady, Sequence, Mixed, Obedient, Open, Retry]);
         }
-        if !matches!(self.shape, Steady | Open) && !(self.shares.is_empty() && self.scales.is_empty()) {
+        let uneven = !self.shares.is_empty() || !self.scales.is_empty();
+        if uneven && !matches!(self.shape, Steady | Open) {
             return of("shares and scale", &[Steady, Open]);
         }
         if self.shape != Open && (self.workers.is_some() || self.aside_every.is_some()) {
