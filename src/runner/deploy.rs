@@ -71,4 +71,11 @@ impl Limiter for Deployed {
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         self.old.preset(key, used)
     }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.old.settle().await;
+            self.new.settle().await;
+        })
+    }
 }

@@ -37,6 +37,10 @@ impl Limiter for Fronted {
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.preset(key, used)
     }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        self.inner.settle()
+    }
 }
 
 /// The node with a front before it.

@@ -106,6 +106,10 @@ impl Limiter for LocalFallback {
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.preset(key, used)
     }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        self.inner.settle()
+    }
 }
 
 #[cfg(test)]

@@ -75,3 +75,21 @@ fn stand_in(limit: Limit, source: Source) -> Decision {
     let allowed = source != Source::FailClosed;
     Decision { allowed, remaining: None, limit, retry_after: None, reset: None, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::testing::{Hand, Scripted, terms, wrapped};
+    use super::*;
+
+    /// Else what a limiter does behind its calls goes on beyond the round that it is judged by.
+    #[tokio::test]
+    async fn every_policy_has_what_goes_on_behind_the_calls_waited_for() {
+        for spec in ALL {
+            let (inner, clock) = (Arc::new(Scripted::default()), Arc::new(Hand::default()));
+            wrapped(spec, &[], terms(10, 2), &inner, &clock).settle().await;
+            assert_eq!(inner.settled(), 1, "{}", spec.name);
+        }
+    }
+}

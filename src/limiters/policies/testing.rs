@@ -21,6 +21,7 @@ use crate::ports::store::StoreError;
 pub struct Scripted {
     answers: Mutex<VecDeque<Result<Decision, StoreError>>>,
     asked: AtomicU64,
+    settled: AtomicU64,
 }
 
 fn decision(allowed: bool, remaining: Option<u64>) -> Decision {
@@ -28,6 +29,11 @@ fn decision(allowed: bool, remaining: Option<u64>) -> Decision {
 }
 
 impl Scripted {
+    /// How often it was waited for.
+    pub fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Relaxed)
+    }
+
     fn next(&self, answer: Result<Decision, StoreError>) {
         self.answers.lock().unwrap().push_back(answer);
     }
@@ -61,6 +67,11 @@ impl Limiter for Scripted {
 
     fn preset<'a>(&'a self, _: &'a str, _: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        self.settled.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(()))
     }
 }
 
