@@ -7,6 +7,7 @@ use rl_lab::model::algorithms::Algorithm;
 use rl_lab::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Requirement, Scope};
 use rl_lab::model::history::{Cell, CellHeader, Probe, Round, Touch, complete};
 use rl_lab::model::op::{Completion, Decision, KeyId, Maybe, Op, Outcome, Source};
+use rl_lab::model::pages;
 use rl_lab::model::report::ServerInfo;
 use rl_lab::model::units::{Cost, Limit, Nanos, NodeId, OpId, Window};
 
@@ -64,7 +65,7 @@ fn round(case: &Case, (limit, window): (Limit, Window), index: u32, ops: usize) 
         round.probes.push(probe(&key, if case.twist == Twist::Stays && k + 1 == case.keys { -1 } else { 1 }));
         round.key(&key);
     }
-    round.ops.reserve_exact(ops);
+    pages::reserve_exact(&mut round.ops, ops);
     // Many keys are kept out for long, so that each of them is for longer than a window.
     let percent = if case.twist == Twist::Starves && case.keys > 1 { 60 } else { 97 };
     let late = ops as i64 / 100 * percent;

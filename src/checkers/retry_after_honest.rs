@@ -25,6 +25,7 @@ use super::common::{self, Part, Parts, use_of};
 use crate::model::history::{Cell, Round};
 use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::Op;
+use crate::model::pages;
 use crate::model::room::{Usage, gallop};
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
@@ -91,7 +92,8 @@ fn follow(cell: &Cell, round: &IndexedRound, whole_seconds: bool) -> Result<Held
     Parts::by_key(round, scope).try_each(|part| {
         if part.ops.iter().any(|op| hint_ms(op).is_some()) {
             let all = all.get_mut(&part.node);
-            Waits { cell, part, whole_seconds, own: usage(cell, &part), all }.judge(&mut held)?;
+            let before = all.as_ref().map_or_else(Vec::new, |all| all.before_each(part.ops));
+            Waits { cell, part, whole_seconds, own: usage(cell, &part), all, before }.judge(&mut held)?;
         }
         Ok(())
     })?;
@@ -114,6 +116,8 @@ struct Waits<'a> {
     whole_seconds: bool,
     own: Usage,
     all: Option<&'a mut All>,
+    /// Of all keys together, by place in the part.
+    before: Vec<u32>,
 }
 
 /// What is known of all keys together. Asked key by key, so that each question is far from the last.
@@ -130,6 +134,7 @@ impl All {
         let mut before = Vec::new();
         if part.ops.len() == ops.len() && ops.is_sorted_by_key(|op| op.invoke) {
             let denials = cell.header.contract.denials;
+            pages::reserve_exact(&mut before, ops.len());
             before.extend(ops.iter().scan(0, |uses, op| {
                 let before = *uses;
                 *uses += u32::from(use_of(op, denials).is_some());
@@ -139,10 +144,12 @@ impl All {
         Self { usage, before }
     }
 
-    /// Whether uses were surely invoked after D and before E.
-    fn between(&self, d: &Op, e: &Op) -> bool {
-        let before = |number: u32| self.before.get(number as usize).copied().unwrap_or(0);
-        before(e.id.0) > before(d.id.0.saturating_add(1))
+    /// For some ops, far apart: asked for all of them at once, so that none waits for another.
+    fn before_each(&self, ops: &[Op]) -> Vec<u32> {
+        if self.before.is_empty() {
+            return Vec::new();
+        }
+        ops.iter().map(|op| self.before.get(op.id.0 as usize).copied().unwrap_or(0)).collect()
     }
 }
 
@@ -226,7 +233,15 @@ impl Waits<'_> {
         let from = self.asked_from(d);
         let alone = |usage: &mut Usage| usage.holds_only(theirs, from, e.complete);
         alone(&mut self.own)
-            && self.all.as_deref_mut().is_none_or(|all| !all.between(d, e) && alone(&mut all.usage))
+            && !self.others_between(d, e)
+            && self.all.as_deref_mut().is_none_or(|all| alone(&mut all.usage))
+    }
+
+    /// Whether uses of any key were surely invoked after D and before E.
+    fn others_between(&self, d: &Op, e: &Op) -> bool {
+        let before = |op: &Op| self.before.get(self.part.ops.element_offset(op)?).copied();
+        let of_d = u32::from(use_of(d, self.cell.header.contract.denials).is_some());
+        before(d).zip(before(e)).is_some_and(|(d, e)| e > d.saturating_add(of_d))
     }
 
     fn call(&self, op: &Op) -> String {

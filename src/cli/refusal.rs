@@ -82,12 +82,45 @@ pub fn command_line(seed: Option<Seed>) -> Vec<String> {
     {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
+    if seed.is_some() {
+        add_environment(&mut words, |name| std::env::var(name).ok());
+    }
     words
+}
+
+/// What the environment says of the servers, as flags: whoever repeats the command may have another one.
+fn add_environment(words: &mut Vec<String>, of: impl Fn(&str) -> Option<String>) {
+    for flag in ["--backend", "--image", "--redis-server"] {
+        let name = format!("RL_LAB_{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase());
+        let given =
+            words.iter().any(|w| w == flag || w.strip_prefix(flag).is_some_and(|w| w.starts_with('=')));
+        if let Some(value) = of(&name).filter(|value| !given && !value.is_empty()) {
+            words.extend([flag.to_owned(), value]);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_environment_says_of_the_servers_is_part_of_the_command() {
+        let told = |text: &str| {
+            let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            add_environment(&mut words, |name| match name {
+                "RL_LAB_BACKEND" => Some("local".to_owned()),
+                "RL_LAB_REDIS_SERVER" => Some("/opt/r".to_owned()),
+                _ => None,
+            });
+            words.join(" ")
+        };
+        assert_eq!(told("rl-lab race"), "rl-lab race --backend local --redis-server /opt/r");
+        assert_eq!(
+            told("rl-lab race --backend=docker"),
+            "rl-lab race --backend=docker --redis-server /opt/r"
+        );
+    }
 
     #[test]
     fn json_is_seen_on_a_command_line_that_clap_would_refuse() {

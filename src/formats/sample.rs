@@ -50,6 +50,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
             round_trips_at_most: Some(1),
             in_background: false,
         },
+        requirement: None,
         rounds: rounds(admitted),
         checks: Vec::new(),
         figures: Default::default(),

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+mod windows;
+
 use super::history::{Cell, Probe, Round};
 use super::op::{Contact, Note, Op, Outcome, Source};
 use super::phases::{self, Decider, decider};
-use super::units::Window;
 
 /// What can be measured. The name carries the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,6 +32,7 @@ pub enum Figure {
     ByPolicy,
     AdmittedByPolicy,
     RefusedByPolicy,
+    RefusedBelowLimit,
     AskedInVain,
     Spared,
     WouldDeny,
@@ -63,6 +65,8 @@ pub enum Chart {
     Figure,
     /// How long callers waited and who decided, over the time of the round, with what was broken.
     Timeline,
+    /// Nothing: its table says more.
+    None,
 }
 
 impl Chart {
@@ -73,7 +77,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -89,6 +93,7 @@ impl Figure {
         Self::ByPolicy,
         Self::AdmittedByPolicy,
         Self::RefusedByPolicy,
+        Self::RefusedBelowLimit,
         Self::AskedInVain,
         Self::Spared,
         Self::WouldDeny,
@@ -125,6 +130,7 @@ impl Figure {
             Self::ByPolicy => "by-policy",
             Self::AdmittedByPolicy => "admitted-by-policy",
             Self::RefusedByPolicy => "refused-by-policy",
+            Self::RefusedBelowLimit => "refused-below-limit",
             Self::AskedInVain => "asked-in-vain",
             Self::Spared => "spared",
             Self::WouldDeny => "would-deny",
@@ -162,6 +168,7 @@ impl Figure {
             Self::ByPolicy => "decided by the policy",
             Self::AdmittedByPolicy => "admitted by the policy",
             Self::RefusedByPolicy => "refused by the policy",
+            Self::RefusedBelowLimit => "refused below the limit",
             Self::AskedInVain => "asked in vain",
             Self::Spared => "spared",
             Self::WouldDeny => "would be refused",
@@ -201,6 +208,9 @@ impl Figure {
             Self::ByPolicy => "calls that the policy decided because the store did not",
             Self::AdmittedByPolicy => "calls that the policy admitted because the store did not decide",
             Self::RefusedByPolicy => "calls that the policy refused because the store did not decide",
+            Self::RefusedBelowLimit => {
+                "calls that were refused although their identity had not got the limit in the window before"
+            }
             Self::AskedInVain => "decided calls that asked the store and got no answer, or errors only",
             Self::Spared => "decided calls that the policy answered without asking the store",
             Self::WouldDeny => "calls that a limiter in the shadow would have refused",
@@ -312,8 +322,12 @@ pub fn measure(cell: &Cell) -> Figures {
     set(Figure::BusiestNodePercent, shares.max_by(f64::total_cmp));
     let asides = whole.iter().flat_map(|r| &r.asides).map(|(from, to)| to.0.saturating_sub(from.0));
     set(Figure::AsideMaxMs, asides.max().map(|ns| rounded(ns as f64 / 1e6, 3)));
-    let most = window_of(cell).and_then(|w| cell.rounds.iter().map(|r| most_in_window(r, w)).max());
+    let most = windows::window_of(cell).and_then(|w| cell.rounds.iter().map(|r| windows::most(r, w)).max());
     set(Figure::MostInWindow, most.map(|n| n as f64));
+    let below = windows::limit_of(cell).map(|(limit, window)| {
+        cell.rounds.iter().map(|r| windows::refused_below(r, limit, window)).sum::<u64>()
+    });
+    set(Figure::RefusedBelowLimit, below.map(|n| n as f64));
     figures
 }
 
@@ -412,44 +426,6 @@ fn last_admitted_s(round: &Round) -> Option<f64> {
     Some(rounded(last.0.saturating_sub(first.0) as f64 / 1e9, 2))
 }
 
-/// The window that is asked about: the requirement's, else the one of the limiter's own promise.
-fn window_of(cell: &Cell) -> Option<Window> {
-    let required = cell.header.requirement.and_then(|r| r.bound.window());
-    required.or_else(|| cell.header.contract.bound.window())
-}
-
-/// The most admitted cost of one key that lies wholly inside some span `[a, a + window)`.
-///
-/// `a` only needs to be some call's invocation. A call as long as the window lies inside no such
-/// span; of the others, those that begin before `a` also end before `a + window`: what has ended by
-/// then, less what began before `a`, is what lies inside.
-fn most_in_window(round: &Round, window: Window) -> u64 {
-    let length = window.nanos();
-    let short = |o: &&Op| o.outcome == Outcome::Admitted && o.complete.0.saturating_sub(o.invoke.0) < length;
-    let mut starts: Vec<&Op> = round.ops.iter().filter(short).collect();
-    let mut ends = starts.clone();
-    starts.sort_unstable_by_key(|o| (o.key, o.invoke));
-    ends.sort_unstable_by_key(|o| (o.key, o.complete));
-    let (mut most, mut began, mut ended, mut next) = (0, 0u64, 0u64, 0);
-    let mut key = None;
-    // Both lists hold the same calls, so that of each key as many, from the same place on.
-    for (place, first) in starts.iter().enumerate() {
-        if key != Some(first.key) {
-            (key, began, ended, next) = (Some(first.key), 0, 0, place);
-        }
-        while let Some(op) = ends
-            .get(next)
-            .filter(|o| o.key == first.key && o.complete.0.saturating_sub(length) < first.invoke.0)
-        {
-            ended += u64::from(op.cost.get());
-            next += 1;
-        }
-        most = most.max(ended - began);
-        began += u64::from(first.cost.get());
-    }
-    most
-}
-
 fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (value * scale).round() / scale
@@ -460,61 +436,15 @@ mod tests {
     use super::super::op::KeyId;
     use super::super::units::{Cost, Nanos, NodeId, OpId};
     use super::*;
-    use proptest::prelude::*;
-
-    const MS: i64 = 1_000_000;
-
-    fn admitted(calls: &[(u32, i64, i64, u32)]) -> Round {
-        let mut round = Round::default();
-        for (n, (key, invoke, complete, cost)) in calls.iter().enumerate() {
-            let cost = Cost::new(*cost).unwrap();
-            let mut op = Op::new(OpId(n as u32), NodeId(0), KeyId(*key), cost, Nanos(*invoke));
-            (op.complete, op.outcome) = (Nanos(*complete), Outcome::Admitted);
-            round.ops.push(op);
-        }
-        round
-    }
-
-    fn window(ms: u64) -> Window {
-        Window::from_millis(ms).unwrap()
-    }
-
-    #[test]
-    fn what_lies_exactly_one_window_apart_is_not_in_one() {
-        let round = admitted(&[(0, 0, 0, 1), (0, 100 * MS, 100 * MS, 1)]);
-        assert_eq!(most_in_window(&round, window(100)), 1);
-        assert_eq!(most_in_window(&round, window(101)), 2);
-    }
 
     /// Batches that were given back twice leave a counter below what was handed out, and below zero.
     #[test]
     fn a_counter_below_zero_is_told_as_what_it_is() {
-        let mut round = admitted(&[(0, 0, 1, 1)]);
+        let mut round = Round::default();
+        round.ops.push(Op::new(OpId(0), NodeId(0), KeyId(0), Cost::ONE, Nanos(0)));
         let (key, at, kind) = ("k".to_owned(), Nanos(2), Some("string".to_owned()));
         round.probes.push(Probe { key, pttl: 1, at, holds: Some(-200), bytes: None, kind });
         round.probes_complete = true;
         assert_eq!(per_identity(&round, |p| p.counted().map(i128::from)), Some(-200.0));
-    }
-
-    #[test]
-    fn keys_are_counted_by_themselves_and_costs_in_full() {
-        let round = admitted(&[(0, 0, 1, 3), (1, 0, 1, 5), (0, 2, 3, 4)]);
-        assert_eq!(most_in_window(&round, window(100)), 7);
-    }
-
-    proptest! {
-        #[test]
-        fn the_fullest_window_is_the_one_that_trying_them_all_finds(
-            calls in proptest::collection::vec((0u32..2, 0i64..40, 0i64..15, 1u32..4), 0..30),
-        ) {
-            let calls: Vec<_> = calls.iter().map(|(k, at, len, c)| (*k, at * MS, (at + len) * MS, *c)).collect();
-            let round = admitted(&calls);
-            let inside = |key: u32, a: i64| -> u64 {
-                let of = |c: &&(u32, i64, i64, u32)| c.0 == key && c.1 >= a && c.2 < a + 10 * MS;
-                calls.iter().filter(of).map(|c| u64::from(c.3)).sum()
-            };
-            let tried = calls.iter().map(|c| inside(c.0, c.1)).max().unwrap_or(0);
-            prop_assert_eq!(most_in_window(&round, window(10)), tried);
-        }
     }
 }

@@ -17,6 +17,7 @@ pub mod names;
 pub mod offset;
 pub mod op;
 pub mod order;
+pub mod pages;
 pub mod phases;
 pub mod protocol;
 pub mod random;

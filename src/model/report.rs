@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::claims::Claims;
-use super::contract::Contract;
+use super::contract::{Contract, Requirement};
 use super::figures::{Chart, Figure, Figures};
 use super::matrix::Matrix;
 use super::phases::{Phase, Slice};
@@ -132,6 +132,9 @@ pub struct CellReport {
     pub server_flavour: String,
     pub limit: Limit,
     pub contract: Contract,
+    /// What is needed of it, whatever it promises.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirement: Option<Requirement>,
     pub rounds: Vec<RoundCounts>,
     pub checks: Vec<CheckReport>,
     /// What the record tells beside the verdicts, whether or not the scenario shows it.

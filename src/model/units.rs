@@ -77,7 +77,7 @@ impl Window {
         if (1..=Self::MAX_MS).contains(&ms) {
             Ok(Self(ms))
         } else {
-            Err(UnitError(format!("a window is from 1 ms to 366 days long, not {ms} ms")))
+            Err(UnitError(format!("this span is from 1 ms to 366 days long, not {ms} ms")))
         }
     }
 

@@ -35,6 +35,7 @@ pub fn judge(cell: &Cell) -> CellReport {
         server_flavour: header.server.flavour.clone(),
         limit: header.limit,
         contract: header.contract.clone(),
+        requirement: header.requirement,
         rounds: cell.rounds.iter().map(|r| counts(cell, r)).collect(),
         checks: header.checks.iter().map(|c| check(&indexed, c)).collect(),
         figures: figures::measure(cell),

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::history::{self, Cell, Event, Round};
 use crate::model::op::{Completion, Op, Trace, ceil_millis};
+use crate::model::pages;
 use crate::model::report::CellHonesty;
 use crate::model::units::{Cost, Limit, Nanos, NodeId, OpId};
 use crate::ports::clock::{Clock, SystemClock};
@@ -250,7 +251,7 @@ impl Recorder {
     /// Makes room for the ops of the open round in one step.
     pub fn expect_ops(&self, count: usize) {
         if let Some(round) = self.open().cell.as_mut().and_then(|c| c.rounds.last_mut()) {
-            round.ops.reserve_exact(count);
+            pages::reserve_exact(&mut round.ops, count);
         }
     }
 

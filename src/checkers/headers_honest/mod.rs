@@ -13,10 +13,13 @@
 //!   more than a second before its end, with nothing in between, is not admitted. A date may be a second longer,
 //!   since the answer's own date leaves out as much.
 //! * **reset**: `RateLimit-Reset` is a number of seconds (366 days at most), `X-RateLimit-Reset` a Unix time near
-//!   the answer's own date: not more than a day before it and not more than 367 after it.
+//!   the answer's own date: not more than a day before it and not more than 367 after it. Of a refusal it is not before
+//!   what `Retry-After` says, or whoever goes by it comes too early; where it is after that, which it may be if it
+//!   means that all of the limit is there again, nothing is told.
 //! * **remaining**: no more is left than the limit, nothing where a call that costs 1 was refused, and what is
 //!   left is what the next call finds: that is `remaining-consistent` of what the field says, where the limiter's
-//!   bound is known.
+//!   bound is known. Where it is not, and calls follow each other: no less is given before a refusal than was left,
+//!   and exactly that at least once.
 //! * **families**: where both families are there they say the same; the two resets may be two seconds apart
 //!   and what the date leaves out.
 //! * **problem**: a refusal has a body `application/problem+json`, an object with type, title and status, and

@@ -55,6 +55,25 @@ pub fn retry_after(cell: &Cell) -> Finding {
 }
 
 pub fn reset(cell: &Cell) -> Finding {
+    let later = std::cell::Cell::new(None);
+    let of_waits = over(refused(cell), |h| {
+        let Some(wait) = h.answer.wait_s() else { return Ok(false) };
+        for (name, after) in resets(cell, h) {
+            // The one may be rounded down and the other up, a date leaves out a second.
+            const ROUNDED_S: u64 = 2;
+            if after.saturating_add(ROUNDED_S) < wait {
+                let what = "who comes back at the reset comes too early by Retry-After";
+                return Err(format!("with {name} {after} s ahead and a wait of {wait} s: {what}"));
+            }
+            if after > wait.saturating_add(ROUNDED_S) {
+                later.set(later.take().or(Some((name, after, wait))));
+            }
+        }
+        Ok(true)
+    });
+    if let Err(fail) = of_waits {
+        return fail;
+    }
     let tried = over(heard(cell), |h| {
         let [draft, x] = [&h.answer.draft.reset, &h.answer.x.reset];
         if let Some(text) = draft {
@@ -84,7 +103,25 @@ pub fn reset(cell: &Cell) -> Finding {
         }
         Ok(draft.is_some() || x.is_some())
     });
-    tried.map_or_else(|fail| fail, |n| told(n, "no answer tells a reset", "answers tell one of their kind"))
+    match (tried, later.take()) {
+        (Err(fail), _) => fail,
+        // It may well mean when all of the limit is there again; but that is not looked into.
+        (Ok(_), Some((name, after, wait))) => Finding::unknown(format!(
+            "a refusal has {name} {after} s ahead and a wait of {wait} s; whether it is then that all is there again, nobody \
+             looked"
+        )),
+        (Ok(n), None) => told(n, "no answer tells a reset", "answers tell one of their kind"),
+    }
+}
+
+/// How many seconds ahead the resets of an answer are, as far as they can be read.
+fn resets(cell: &Cell, h: &Heard) -> Vec<(&'static str, u64)> {
+    let draft = h.answer.draft.reset.as_deref().and_then(whole).filter(|s| *s <= LONGEST_S);
+    let (from, _) = dated(cell, h);
+    let x = h.answer.x.reset.as_deref().and_then(whole);
+    let x = x.filter(|at| at.saturating_add(DAY_S) >= from).map(|at| at.saturating_sub(from));
+    let named = [("RateLimit-Reset", draft), ("X-RateLimit-Reset", x)];
+    named.into_iter().filter_map(|(name, after)| Some((name, after?))).collect()
 }
 
 pub fn remaining(cell: &IndexedCell) -> Finding {
@@ -107,12 +144,57 @@ pub fn remaining(cell: &IndexedCell) -> Finding {
         Ok(tried) => tried,
     };
     if cell.header.contract.bound.burst().is_none() {
-        let why = "no more than the limit is left; whether it may grow is not known without a bound";
-        return Finding::pass(format!("{tried} times {why}"));
+        return if cell.header.concurrent {
+            Finding::unknown("calls overlap and no bound is known: what is left may be another call's doing")
+        } else {
+            counted_down(cell, tried)
+        };
     }
     let Finding { verdict, because } = RemainingConsistent.judge_indexed(cell);
     let verdict = if verdict == Verdict::NotApplicable { Verdict::Unknown } else { verdict };
     Finding { verdict, because }
+}
+
+/// What is left, of calls that follow each other under a bound that nobody knows: no less is given than was told
+/// before somebody is refused. More may be, since some may come back meanwhile.
+fn counted_down(cell: &Cell, tried: u64) -> Finding {
+    let (mut exact, mut less) = (0u64, 0u64);
+    for round in &cell.rounds {
+        let of_round = || heard(cell).filter(move |h| std::ptr::eq(h.round, round));
+        for key in 0..round.keys.len() {
+            let calls = || of_round().filter(|h| h.op.key.0 as usize == key && h.op.cost == Cost::ONE);
+            // From the last of them on: how many were admitted before the next refusal, where there is one.
+            let mut given: Option<u64> = None;
+            for call in calls().collect::<Vec<_>>().into_iter().rev() {
+                if call.op.outcome != Outcome::Admitted {
+                    given = (call.op.outcome == Outcome::Denied).then_some(0);
+                    continue;
+                }
+                let Some(given) = &mut given else { continue };
+                let either =
+                    [&call.answer.draft, &call.answer.x].map(|f| f.remaining.as_deref().and_then(whole));
+                if let Some(left) = either.into_iter().flatten().next() {
+                    if left > *given {
+                        let what =
+                            format!("with {left} left, and {given} were admitted before a call was refused");
+                        return Finding::fail(call.witness(&what));
+                    }
+                    exact += u64::from(left == *given);
+                    less += u64::from(left < *given);
+                }
+                *given += 1;
+            }
+        }
+    }
+    match (exact, less) {
+        (0, 0) => Finding::unknown("nobody was refused after being told what is left"),
+        (0, less) => Finding::unknown(format!(
+            "{less} times more was given than was told to be left; some may have come back meanwhile"
+        )),
+        (exact, _) => Finding::pass(format!(
+            "{tried} times no more than the limit is left, and {exact} times as much was given before a refusal"
+        )),
+    }
 }
 
 /// Whether a family tells both, and so that they can be true.

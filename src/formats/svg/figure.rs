@@ -69,9 +69,10 @@ impl Plot<'_> {
         canvas.text(&title, (self.left + self.width / 2, bottom + 36), SMALL, HPos::Center)
     }
 
-    /// What the figure is held against, where that is one number for all: the limit.
+    /// What the figure is held against, where that is one number for all: what is required, else the limit.
     fn reference(&self) -> Option<u64> {
-        let limits = self.cells.iter().map(|c| c.limit.get());
+        let required = |c: &CellReport| c.requirement.and_then(|r| r.bound.burst());
+        let limits = self.cells.iter().map(|c| required(c).unwrap_or(c.limit.get()));
         let same = limits.clone().min() == limits.clone().max();
         limits.max().filter(|_| same && self.figure == Figure::MostInWindow)
     }

@@ -19,6 +19,7 @@ use plotters::style::RGBColor;
 use plotters::style::text_anchor::HPos;
 
 use super::words;
+use crate::model::figures::Chart;
 use crate::model::report::Report;
 use crate::ports::format::{Format, Look};
 use canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
@@ -46,11 +47,17 @@ impl Format for Svg {
             c.search.is_none() && c.rounds.iter().all(|r| r.crash.is_none())
         };
         let summed = report.matrix.is_some() || report.claims.is_some();
-        !summed && (report.cells.is_empty() || report.cells.iter().any(driven))
+        let drawn = report.scenarios.is_empty() || report.scenarios.iter().any(|s| s.chart != Chart::None);
+        !summed && drawn && (report.cells.is_empty() || report.cells.iter().any(driven))
     }
 
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
-        let panels: Vec<Panel<'_>> = report.scenarios.iter().map(|s| Panel::new(report, s)).collect();
+        let panels: Vec<Panel<'_>> = report
+            .scenarios
+            .iter()
+            .filter(|s| s.chart != Chart::None)
+            .map(|s| Panel::new(report, s))
+            .collect();
         let width = panels.iter().map(Panel::width).max().unwrap_or(760);
         let foot = foot(report, &panels, width);
         let height =
@@ -104,7 +111,7 @@ mod tests {
     use super::super::sample;
     use super::*;
     use crate::model::contract::Scope;
-    use crate::model::figures::{Chart, Figure};
+    use crate::model::figures::Figure;
     use crate::model::verdict::Verdict;
 
     fn svg(report: &Report) -> String {

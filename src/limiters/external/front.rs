@@ -131,7 +131,11 @@ struct Asked {
 impl Asked {
     fn read(fields: &HeaderMap, peer: SocketAddr) -> Result<Self, String> {
         let text = |name: &str| -> Result<Option<&str>, String> {
-            let Some(value) = fields.get(name) else { return Ok(None) };
+            let mut values = fields.get_all(name).iter();
+            let Some(value) = values.next() else { return Ok(None) };
+            if values.next().is_some() {
+                return Err(format!("the field {name} is there more than once"));
+            }
             let text = std::str::from_utf8(value.as_bytes());
             text.map(Some).map_err(|_| format!("the field {name} is not UTF-8"))
         };

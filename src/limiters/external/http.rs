@@ -236,7 +236,12 @@ async fn read(response: Response<Incoming>) -> Result<Answer, StoreError> {
     let body = Limited::new(body, LONGEST_BODY).collect().await;
     let body = body.map_err(|e| StoreError::NoAnswer(format!("the body of its answer: {e}")))?.to_bytes();
     let fields = &head.headers;
-    let text = |name: &str| fields.get(name).map(|v| shortened(&String::from_utf8_lossy(v.as_bytes())));
+    // Several fields of a name are one list (RFC 9110, 5.2), which none of these may be.
+    let text = |name: &str| {
+        let values = fields.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes()));
+        let joined = values.collect::<Vec<_>>().join(", ");
+        fields.contains_key(name).then(|| shortened(&joined))
+    };
     let family = |[limit, remaining, reset]: [&str; 3]| Family {
         limit: text(limit),
         remaining: text(remaining),

@@ -58,8 +58,8 @@ pub fn over(ops: &[Admitted], rate: Rate, slack_ns: i64) -> Option<Over> {
 }
 
 /// Whether the level of a bucket into which every op is poured when it is invoked, and which nobody
-/// refuses, is ever too high. Everything wholly inside a span was invoked inside it, so that level is never
-/// below the truth.
+/// refuses, is ever too high when an op completes. Everything wholly inside a span was invoked inside it, and the
+/// last of it that was invoked completed before its end: so that level is never below the truth.
 fn may_be_over(ops: &[Admitted], rate: Rate, slack_ns: i64) -> bool {
     let mut may = MayBeOver::new(rate, slack_ns);
     ops.iter().any(|op| may.with(op))
@@ -83,7 +83,7 @@ impl MayBeOver {
     pub fn with(&mut self, op: &Admitted) -> bool {
         let last = self.last.replace(op.invoke.0).unwrap_or(op.invoke.0);
         self.level = (self.level - self.rate.brings(last, op.invoke.0)).max(0) + self.rate.takes(op.cost);
-        self.level > self.most
+        self.level - self.rate.brings(op.invoke.0, op.complete.0) > self.most
     }
 }
 

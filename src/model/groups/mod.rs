@@ -5,8 +5,10 @@
 //! calls of a group lie far apart they may be kept in a row, packed: 36 bytes per op, and each pass over them
 //! reads one stretch of memory.
 
+mod counted;
 mod dealt;
 mod packed;
+mod piles;
 mod row;
 
 use std::ops::Range;
@@ -17,6 +19,7 @@ use crate::model::op::{KeyId, Op};
 use crate::model::units::NodeId;
 
 use dealt::{deal_out, run};
+use piles::Piles;
 use row::Row;
 
 /// One key, or all of them, and one node where the scope is the node.
@@ -52,6 +55,7 @@ enum Calls {
     Recorded,
     /// Their places.
     Places(Vec<u32>),
+    Piles(Piles),
     Packed(Row),
 }
 
@@ -68,6 +72,9 @@ impl Groups {
         if in_order && (!apart || round.keys.len() == 1) && (!per_node || ops.iter().all(|o| of(o) == first))
         {
             return Self { calls: Calls::Recorded, groups: vec![(first, 0..ops.len())] };
+        }
+        if apart && let Some(piles) = Piles::of(round, scope, |longest| far_apart(longest, ops)) {
+            return piles;
         }
         let mut order: Vec<u32> = (0..count(ops.len())).collect();
         if !in_order {
@@ -91,7 +98,7 @@ impl Groups {
 
     /// Each key apart, and its calls kept in a row where that is worth it.
     pub fn in_rows(round: &Round, scope: Scope) -> Self {
-        let row = Row::of(round, scope, |longest| longest.saturating_mul(FAR_APART) <= round.ops.len());
+        let row = Row::of(round, scope, |longest| far_apart(longest, &round.ops));
         row.unwrap_or_else(|| Self::of(round, scope, true))
     }
 
@@ -102,6 +109,9 @@ impl Groups {
         round: &Round,
         mut visit: impl FnMut(Group, &[Op]) -> Result<(), E>,
     ) -> Result<(), E> {
+        if let Calls::Piles(piles) = &self.calls {
+            return piles.try_each(&round.ops, &self.groups, visit);
+        }
         let mut gathered = Vec::new();
         for (group, range) in &self.groups {
             if matches!(self.calls, Calls::Recorded) {
@@ -128,6 +138,10 @@ impl Groups {
 
 /// Calls of a group lie far apart if at least so many groups' lie between them.
 const FAR_APART: usize = 64;
+
+fn far_apart(longest: usize, ops: &[Op]) -> bool {
+    longest.saturating_mul(FAR_APART) <= ops.len()
+}
 
 /// How many ops ahead memory is told what comes next: about as many as it can bring at a time.
 const AHEAD: usize = 24;
@@ -193,8 +207,9 @@ mod tests {
     fn groups(round: &Round, scope: Scope, apart: bool) -> Vec<(Group, Vec<u32>)> {
         let groups = Groups::of(round, scope, apart);
         let found = told(round, &groups);
-        if apart && let Some(in_a_row) = Row::of(round, scope, |_| true) {
-            assert_eq!(told(round, &in_a_row), found);
+        let others = [Row::of(round, scope, |_| true), Piles::of(round, scope, |_| true)];
+        for other in others.into_iter().flatten().filter(|_| apart) {
+            assert_eq!(told(round, &other), found);
         }
         found.into_iter().map(|(group, ops)| (group, ops.iter().map(|o| o.id.0).collect())).collect()
     }

@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
+use super::counted::Counted;
 use super::packed::{Packed, Packer};
-use super::{Calls, Group, Groups};
+use super::{Calls, Groups};
 use crate::model::contract::Scope;
 use crate::model::history::Round;
 use crate::model::op::{KeyId, Op};
-use crate::model::units::NodeId;
 
 #[derive(Debug)]
 pub struct Row {
@@ -23,40 +23,10 @@ impl Row {
     /// them than there may be groups, or the longest group makes it not worth it.
     pub fn of(round: &Round, scope: Scope, worth_it: impl Fn(usize) -> bool) -> Option<Groups> {
         let ops = &round.ops;
-        let per_node = scope == Scope::Node;
-        let nodes = if per_node { ops.iter().map(|op| usize::from(op.node.0) + 1).max()? } else { 1 };
-        let numbers = round.keys.len().checked_mul(nodes).filter(|numbers| *numbers <= ops.len())?;
-        u32::try_from(ops.len()).ok()?;
-        // No group is longer than the longest.
-        if numbers == 0 || !worth_it(ops.len().div_ceil(numbers)) {
-            return None;
-        }
-        let number = |op: &Op| op.key.0 as usize * nodes + if per_node { op.node.0.into() } else { 0 };
-        let mut next = vec![0u32; numbers];
-        let mut last = ops.first()?.invoke;
-        for op in ops {
-            *next.get_mut(number(op))? += 1;
-            if op.invoke < last {
-                return None;
-            }
-            last = op.invoke;
-        }
-        if !worth_it(next.iter().max().copied()? as usize) {
-            return None;
-        }
-        let mut groups = Vec::new();
-        let mut begin = 0;
-        for (number, place) in next.iter_mut().enumerate() {
-            let count = std::mem::replace(place, begin);
-            if count > 0 {
-                let key = u32::try_from(number / nodes).ok().map(KeyId);
-                let node = u16::try_from(number % nodes).ok().filter(|_| per_node).map(NodeId);
-                groups.push((Group { key, node }, begin as usize..(begin + count) as usize));
-            }
-            begin += count;
-        }
+        let Counted { groups, numbers, begins } = Counted::of(round, scope, worth_it)?;
         let row = Self { packer: Packer::of(ops), calls: vec![Packed::NOTHING; ops.len()] };
-        Some(Groups { calls: Calls::Packed(row.sorted(ops, number, next)), groups })
+        let calls = row.sorted(ops, |op| numbers.of(op), begins);
+        Some(Groups { calls: Calls::Packed(calls), groups })
     }
 
     /// Where each number's calls begin is known.

@@ -208,8 +208,12 @@ pub fn whole(text: &str) -> Option<u64> {
 }
 
 /// What a field of a limit says. The drafts let the quota's policies follow it: `100, 100;w=60`.
+/// Another number without a window is no policy but a second limit.
 pub fn quota(text: &str) -> Option<u64> {
-    whole(text.split([',', ';']).next().unwrap_or_default().trim())
+    let (first, policies) = text.split_once(',').unwrap_or((text, ""));
+    let policy = |p: &str| p.contains(';');
+    let fits = policies.is_empty() || policies.split(',').all(policy);
+    whole(first.split(';').next().unwrap_or_default().trim()).filter(|_| fits)
 }
 
 /// A value that is kept: not more of it than anybody needs to see.
@@ -240,6 +244,15 @@ mod tests {
         for text in ["", "-1", "+1", "1.5", "1e3", " 1", "١", "99999999999999999999999"] {
             assert_eq!(whole(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_limit_may_be_followed_by_its_policies_and_by_no_second_limit() {
+        assert_eq!(
+            ["100", "100, 100;w=60", "10;w=1", "10, 10;w=1, 50;w=60"].map(quota),
+            [Some(100), Some(100), Some(10), Some(10)]
+        );
+        assert_eq!(["100, 50", "many", ""].map(quota), [None; 3]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl Walk {
 }
 
 /// Of so many uses the state of a bucket after one is kept.
-const APART: usize = 16;
+const APART: usize = 32;
 
 /// How fast a bucket refills, in whole numbers: one call's worth takes `token` units, and a
 /// nanosecond brings `per_ns`.
@@ -117,8 +117,10 @@ impl Ledger {
     /// [`APART`]-th use; what lies between is followed from there, or from the last answer where that is nearer.
     fn full_after(&mut self, done: usize, pace: Pace) -> i128 {
         if self.full_at.is_empty() {
-            let (mut full, mut marks) = (i128::MIN, Vec::new());
-            for (place, (at, cost)) in self.usage.completions().enumerate() {
+            let completions = self.usage.completions();
+            let count = completions.len().div_ceil(APART);
+            let (mut full, mut marks) = (i128::MIN, Vec::with_capacity(count));
+            for (place, (at, cost)) in completions.enumerate() {
                 if place.is_multiple_of(APART) {
                     marks.push(full);
                 }

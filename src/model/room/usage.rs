@@ -129,7 +129,7 @@ impl Usage {
     }
 
     /// Completion and cost of each use, in order of completion.
-    pub fn completions(&mut self) -> impl Iterator<Item = (i64, u64)> {
+    pub fn completions(&mut self) -> impl ExactSizeIterator<Item = (i64, u64)> {
         self.sort();
         let (begun, each) = (&self.begun, self.ended.iter().zip(&self.sums));
         let mut before = 0;

@@ -24,9 +24,9 @@ pub struct PlannedScale {
 pub struct PlannedDeploy {
     /// From the beginning of the round.
     pub at: Span,
-    /// The app servers it is rolled out to; all where none is named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<u16>,
+    /// The app servers it is rolled out to; all where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<u16>>,
     /// What the new version puts before each key: another key format.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key_prefix: String,
@@ -43,11 +43,18 @@ pub struct PlannedDeploy {
 
 impl PlannedDeploy {
     pub fn is_for(&self, node: u16) -> bool {
-        self.nodes.is_empty() || self.nodes.contains(&node)
+        self.nodes.as_ref().is_none_or(|nodes| nodes.contains(&node))
     }
 
     pub fn validate(&self, nodes: u32) -> Result<(), String> {
-        if let Some(node) = self.nodes.iter().find(|n| u32::from(**n) >= nodes) {
+        let named = self.nodes.as_deref().unwrap_or_default();
+        if self.nodes.is_some() && named.is_empty() {
+            return Err("a deploy to no node changes nothing: leave nodes out for all of them".to_owned());
+        }
+        if let Some((_, node)) = named.iter().enumerate().find(|(n, node)| named[..*n].contains(node)) {
+            return Err(format!("a deploy names node {node} twice"));
+        }
+        if let Some(node) = named.iter().find(|n| u32::from(**n) >= nodes) {
             return Err(format!("a deploy goes to node {node}, and there are {nodes} from 0 on"));
         }
         if self.key_prefix.is_empty() && self.limit.is_none() && self.limiter.is_none() {
@@ -71,7 +78,7 @@ impl PlannedDeploy {
         if !self.key_prefix.is_empty() {
             parts.push(format!("keys begin with \"{}\"", self.key_prefix));
         }
-        let nodes: Vec<String> = self.nodes.iter().map(ToString::to_string).collect();
+        let nodes: Vec<String> = self.nodes.iter().flatten().map(ToString::to_string).collect();
         let on = match nodes.as_slice() {
             [] => "every node".to_owned(),
             [one] => format!("node {one}"),
@@ -137,6 +144,16 @@ impl WorkloadPlan {
         Span::from_millis(every.millis().saturating_mul(self.requests().saturating_sub(1))).ok()
     }
 
+    /// What is planned for after the last call meets none, and shows nothing.
+    pub(super) fn meets_a_call(&self, name: &str, at: Span) -> Result<(), String> {
+        match self.last_call() {
+            Some(last) if at > last => {
+                Err(format!("{name} at {at} changes nothing: the last call is planned for {last}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether what is said of the app servers fits together.
     pub(super) fn fleet_fits(&self) -> Result<(), String> {
         if !self.scales.is_sorted_by_key(|s| s.at) {
@@ -156,12 +173,9 @@ impl WorkloadPlan {
                     .to_owned(),
             );
         }
-        let changes = self.scales.iter().map(|s| s.at).chain(self.deploys.iter().map(|d| d.at));
-        if let (Some(last), Some(at)) = (self.last_call(), changes.max())
-            && at > last
-        {
-            return Err(format!("what changes at {at} changes nothing: the last call is planned for {last}"));
-        }
+        let scales = self.scales.iter().map(|s| ("scale", s.at));
+        let deploys = self.deploys.iter().map(|d| ("deploy", d.at));
+        scales.chain(deploys).try_for_each(|(name, at)| self.meets_a_call(name, at))?;
         self.deploys.iter().try_for_each(|d| d.validate(self.most_nodes()))
     }
 
@@ -228,6 +242,8 @@ mod tests {
             ("nodes = 1\nshares = [0, 1]\n[[scale]]\nat = \"1s\"\nnodes = 2", "one gets some"),
             ("[[scale]]\nat = \"2s\"\nnodes = 2\n[[scale]]\nat = \"1s\"\nnodes = 3", "follow"),
             ("[[deploy]]\nat = \"2s\"\nnodes = [1]\nlimit = 3", "node 1"),
+            ("[[deploy]]\nat = \"2s\"\nnodes = []\nlimit = 3", "leave nodes out"),
+            ("[[deploy]]\nat = \"2s\"\nnodes = [0, 0]\nlimit = 3", "node 0 twice"),
             ("[[deploy]]\nat = \"2s\"", "changes something"),
             ("[[scale]]\nat = \"99s\"\nnodes = 2", "the last call is planned for 98s"),
             ("[[deploy]]\nat = \"2s\"\nlimit = 3\nboth_for = \"1s\"", "key_prefix"),

@@ -305,8 +305,8 @@ impl Scenario {
                 ));
             }
         }
-        self.workload.validate().map_err(|message| ("[workload]".to_owned(), message))?;
-        Setup::of(self).fits(self.time).map_err(|message| ("[workload]".to_owned(), message))?;
+        let fits = self.workload.validate().and_then(|()| Setup::of(self).fits(self.time));
+        fits.map_err(|message| (place_of(&message), message))?;
         self.observe_fits().map_err(|message| ("[observe]".to_owned(), message))?;
         self.preset_fits().map_err(|message| ("preset".to_owned(), message))
     }
@@ -361,6 +361,21 @@ impl Scenario {
     }
 }
 
+/// Where in the file a message about the load points: to the field that it begins with, where it does.
+fn place_of(message: &str) -> String {
+    let first = message.split([' ', ':']).next().unwrap_or_default();
+    let table = ["a deploy", "deploy"].iter().any(|name| message.starts_with(name)).then_some("deploy");
+    match table {
+        Some(table) => table.to_owned(),
+        None if FIELDS.contains(&first) => format!("{first} ="),
+        None => "[workload]".to_owned(),
+    }
+}
+
+/// The fields of a load that messages begin with.
+const FIELDS: [&str; 9] =
+    ["shares", "scale", "front", "every", "keys", "requests", "connections", "nodes", "in_flight"];
+
 /// Line and column, both from 1, of a byte offset.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
@@ -377,6 +392,11 @@ fn with_hint(message: &str) -> String {
             Some(n) => format!("{message}; did you mean `{n}`?"),
             None => message.to_owned(),
         },
+        _ if message.starts_with("invalid type: ") && message.ends_with("expected a string") => {
+            let number = ["integer", "floating point"].iter().any(|kind| message.contains(kind));
+            let hint = if number { "; a span of time has a unit, such as \"100ms\"" } else { "" };
+            format!("{message}{hint}")
+        }
         _ => message.to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Behaviour, LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock,
+    Act, Behaviour, LimitPlan, LimiterRef, NodesAs, ObservePlan, PlannedAct, PlannedCall, PlannedClock,
     PlannedDeploy, PlannedFault, PlannedScale, Scenario, Shape, Time, TopologyPlan, WorkloadPlan,
 };
 use crate::model::http::Form;
@@ -172,6 +172,10 @@ impl Setup {
         if self.topology.kind == "regions" && self.observe.keys {
             return Err("keys can only be observed where there is one store, not in regions".to_owned());
         }
+        let faults = self.faults.iter().map(|f| (f.fault.as_str(), f.at));
+        // What takes something back may come when it likes.
+        let acts = self.workload.acts.iter().filter(|a| a.act != Act::Empty).map(|a| (a.act.name(), a.at));
+        faults.chain(acts).try_for_each(|(name, at)| self.workload.meets_a_call(name, at))?;
         if self.faults.is_empty() {
             return Ok(());
         }

@@ -346,6 +346,7 @@ impl Exploration {
             server_flavour: lent.server.flavour.clone(),
             limit: self.limits[0],
             contract: (target.spec.contract)(&target.settings[0]),
+            requirement: None,
             rounds: Vec::new(),
             checks: checks.collect(),
             figures,
