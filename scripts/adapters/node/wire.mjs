@@ -5,7 +5,16 @@
 
 import { Redis } from 'ioredis'
 
-export const newCall = () => ({ sends: 0, queued: false, get touched() { return this.sends > 0 || this.queued } })
+const CHANGES_NOTHING = new Set(['get', 'pttl', 'scan', 'script'])
+
+export const newCall = () => ({
+  sends: 0,
+  writes: 0, // sent and not refused
+  queued: false,
+  get touched() {
+    return this.sends > 0 || this.queued
+  },
+})
 
 // The options that ioredis needs to fail within a bounded time.
 export const FAIL_FAST = { enableOfflineQueue: false, commandTimeout: 250, maxRetriesPerRequest: 1 }
@@ -24,6 +33,12 @@ export function connect(hello, options, current) {
         // What a pipeline or a transaction holds goes out at once.
         if (!stream || !flushes.has(stream)) call.sends += 1
         if (stream) flushes.add(stream)
+        if (!CHANGES_NOTHING.has(command.name.toLowerCase())) {
+          call.writes += 1
+          command.promise.catch((error) => {
+            if (error.name === 'ReplyError') call.writes -= 1
+          })
+        }
       } else if (this.offlineQueue.peekBack()?.command === command) {
         call.queued = true
         command.promise.catch((error) => {
@@ -51,7 +66,9 @@ const timedOut = (error) => error?.message === 'Command timed out'
 
 export function kindOf(error, call) {
   // An error reply says that its own command was not applied; of those before it, it says nothing.
-  if (error?.name === 'ReplyError') return call.sends <= 1 ? 'refused' : 'no-answer'
+  if (error?.name === 'ReplyError') {
+    return call.writes === 0 || error.message.startsWith('EXECABORT') ? 'refused' : 'no-answer'
+  }
   const ofTheConnection =
     timedOut(error) ||
     error?.code?.startsWith?.('E') ||

@@ -47,15 +47,23 @@ function load_libraries(): void
     }
     array_walk($found, function ($file) { require_once $file; });
 
-    // Counts the commands of a call, to tell what was sent when it fails.
+    // Counts the commands of a call and the writes that were not refused, to tell what a failure left behind.
     class_alias(get_class(new class(null) extends PhpRedisConnection {
         public static int $commands = 0;
+
+        public static int $writes = 0;
 
         public function command($method, array $parameters = [])
         {
             self::$commands++;
-
-            return parent::command($method, $parameters);
+            $writes = strtolower($method) === 'get' ? 0 : 1;
+            self::$writes += $writes;
+            try {
+                return parent::command($method, $parameters);
+            } catch (RedisException $error) {
+                self::$writes -= is_error_reply($error) ? $writes : 0;
+                throw $error;
+            }
         }
     }), 'NotedConnection');
 }
@@ -132,16 +140,22 @@ function read_hello(string $line): array
     return $hello;
 }
 
+// phpredis throws error replies as they are: a word in capitals, then text. (It throws those that open
+// with ERR in no case: the library sees `false`.)
+function is_error_reply(RedisException $error): bool
+{
+    return preg_match('/^[A-Z]{3,} /', $error->getMessage()) === 1;
+}
+
 function kind_of(Throwable $error): string
 {
     if (! $error instanceof RedisException) {
         return 'unexpected';
     }
-    $first = NotedConnection::$commands <= 1;
-    // phpredis throws error replies as they are: a word in capitals, then text.
-    if (preg_match('/^[A-Z]{3,} /', $error->getMessage())) {
-        return $first ? 'refused' : 'no-answer';
+    if (is_error_reply($error)) {
+        return NotedConnection::$writes === 0 ? 'refused' : 'no-answer';
     }
+    $first = NotedConnection::$commands <= 1;
     $unsent = preg_match('/went away|refused|getaddrinfo|timed out|No route/i', $error->getMessage());
 
     return $first && $unsent ? 'not-connected' : 'no-answer';
@@ -149,7 +163,7 @@ function kind_of(Throwable $error): string
 
 function answer_to(array $request, ?Closure &$decide, Closure $build): array
 {
-    NotedConnection::$commands = 0;
+    NotedConnection::$commands = NotedConnection::$writes = 0;
     try {
         $op = $request['op'] ?? null;
         if ($op !== 'acquire') {

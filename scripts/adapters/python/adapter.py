@@ -96,7 +96,8 @@ def serve_one(lines, limiter, request):
     except Unfit as unfit:
         answer["error"] = {"kind": "unexpected", "text": str(unfit)}
     except Exception as error:  # whatever a library lets through is an answer too
-        answer["error"] = {"kind": wire.kind_of(error), "text": f"{type(error).__name__}: {error}"}
+        cause = f" ({error.__cause__})" if error.__cause__ else ""
+        answer["error"] = {"kind": wire.kind_of(error), "text": f"{type(error).__name__}: {error}{cause}"}
     answer["sent"] = wire.sends() > 0
     lines.say(answer)
 
