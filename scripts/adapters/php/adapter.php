@@ -3,7 +3,8 @@
 // An app server around Laravel's limiters: speaks docs/protocol.md on stdin and stdout.
 //
 //   adapter.php VARIANT   laravel-redis or laravel-cache
-//   adapter.php --list    their names
+//   adapter.php --list    their names, if they can run
+//   adapter.php --check   the version that they are of; fails if something is not installed
 //
 // One call at a time over one connection, as a worker of php-fpm serves them. The libraries are
 // Debian's php-illuminate-* packages, the client is phpredis.
@@ -194,8 +195,15 @@ function answer_to(array $request, ?Closure &$decide, Closure $build): array
 
 $variants = ['laravel-redis' => 'laravel_redis', 'laravel-cache' => 'laravel_cache'];
 $name = $argv[1] ?? '';
-if ($name === '--list') {
-    echo implode("\n", array_keys($variants)), "\n";
+if ($name === '--list' || $name === '--check') {
+    try {
+        load_libraries();
+    } catch (Unfit $unfit) {
+        fwrite(STDERR, "adapter: {$unfit->getMessage()}\n");
+        exit(1);
+    }
+    $version = installed_version('php-illuminate-redis');
+    echo $name === '--list' ? implode("\n", array_keys($variants)) : "laravel (php-illuminate-redis) $version", "\n";
     exit(0);
 }
 if (! isset($variants[$name]) || $argc !== 2) {

@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from math import ceil
 
 import wire
@@ -154,7 +153,7 @@ def main(arguments):
     except Exception as error:
         lines.say({"ready": False, "error": str(error) or repr(error)})
         return 2
-    lines.say({"ready": True, "name": variant.package, "version": version(variant.package), "capabilities": []})
+    lines.say({"ready": True, "name": variant.package, "version": variant.version, "capabilities": []})
     serve(lines, limiter, workers)
     return 0
 

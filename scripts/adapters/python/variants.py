@@ -8,11 +8,15 @@ versions live in an environment of their own.
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from threading import Lock, local
 from time import time
 from typing import Callable, NamedTuple
 
 import wire
+
+
+CELL_VERSION = Path(__file__).parent.parent / "cell" / "version"  # written when it was built
 
 
 class Limiter(NamedTuple):
@@ -25,6 +29,16 @@ class Variant(NamedTuple):
     package: str
     major: int  # of the package: the environments hold different ones
     build: Callable  # (hello) -> Limiter
+
+    @property
+    def version(self):
+        return CELL_VERSION.read_text().strip() if self.package == "redis-cell" else version(self.package)
+
+    def is_installed(self):
+        try:
+            return int(self.version.split(".")[0]) == self.major
+        except (PackageNotFoundError, FileNotFoundError):
+            return False
 
 
 def limits(strategy, stats, hello):
@@ -154,6 +168,25 @@ def django_ratelimit(fail_open, hello):
     return Limiter(decide, lambda: caches["default"]._cache._get_connection_pool(True), knows_cost=False)
 
 
+def redis_cell(hello):
+    from redis import Redis
+
+    client = Redis.from_url(hello.redis)
+    if hello.warm and not any(module[b"name"] == b"redis-cell" for module in client.module_list()):
+        raise RuntimeError("the server has not loaded redis-cell: let it be started by scripts/adapters/cell/redis-server")
+
+    def decide(key, cost):
+        limited, _, remaining, retry_after, reset_after = client.execute_command(
+            "CL.THROTTLE", key, hello.limit - 1, hello.limit, hello.seconds, cost
+        )
+        answer = {"allowed": limited == 0, "remaining": remaining, "reset_ms": reset_after * 1000}
+        if retry_after >= 0:  # -1: admitted, or never
+            answer["retry_after_ms"] = retry_after * 1000
+        return answer
+
+    return Limiter(decide, lambda: client.connection_pool)
+
+
 def _limits(name, strategy):
     return {
         f"limits-{name}": Variant("limits", 5, partial(limits, strategy, False)),
@@ -173,18 +206,12 @@ VARIANTS = {
     "pyrate-limiter --per-thread": Variant("pyrate-limiter", 4, partial(pyrate_limiter, True)),
     "django-ratelimit": Variant("django-ratelimit", 4, partial(django_ratelimit, False)),
     "django-ratelimit --fail-open": Variant("django-ratelimit", 4, partial(django_ratelimit, True)),
+    "redis-cell": Variant("redis-cell", 0, redis_cell),
     "limits-2-fixed-window": Variant("limits", 2, partial(limits, "FixedWindowRateLimiter", False)),
     "limits-2-moving-window": Variant("limits", 2, partial(limits, "MovingWindowRateLimiter", False)),
     "pyrate-limiter-2": Variant("pyrate-limiter", 2, pyrate_limiter_2),
 }
 
 
-def installed(variant):
-    try:
-        return int(version(variant.package).split(".")[0]) == variant.major
-    except PackageNotFoundError:
-        return False
-
-
 def available():
-    return [name for name, variant in VARIANTS.items() if installed(variant)]
+    return [name for name, variant in VARIANTS.items() if variant.is_installed()]
