@@ -122,6 +122,8 @@ const storeOfExpress = (name) => async (client, { hello }) => {
   const { default: RedisStore } = await import(name)
   const store = new RedisStore({ sendCommand: (...words) => client.call(...words) })
   const loaded = store.init({ windowMs: hello.windowMs })
+  // The middleware logs a failure here and goes on.
+  loaded?.catch((error) => console.error(`rate-limit-redis: ${error.message}`))
   if (!hello.cold) await loaded
   return async (key) => {
     const { totalHits, resetTime } = await store.increment(key)

@@ -25,6 +25,8 @@ export function connect(hello, options, current) {
 
   class Noted extends Redis {
     sendCommand(command, stream) {
+      // What a first call sets off to connect is not a part of that call.
+      if (this.status === 'wait') current.exit(() => this.connect().catch(() => {}))
       const call = owners.get(command) ?? current.getStore()
       if (call) owners.set(command, call)
       const result = super.sendCommand(command, stream)

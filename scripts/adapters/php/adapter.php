@@ -104,7 +104,7 @@ function laravel_redis(RedisManager $redis, int $limit, int $seconds): Closure
 // What the middleware throttle of Laravel does over a cache that is kept in redis.
 function laravel_cache(RedisManager $redis, int $limit, int $seconds): Closure
 {
-    $limiter = new RateLimiter(new Repository(new RedisStore($redis, 'laravel_cache:')));
+    $limiter = new RateLimiter(new Repository(new RedisStore($redis, 'laravel_cache')));
 
     return function (string $caller) use ($limiter, $limit, $seconds): array {
         $key = sha1($caller);
