@@ -96,6 +96,9 @@ function laravel_redis(RedisManager $redis, int $limit, int $seconds): Closure
         if ($limiter->acquire()) {
             return ['allowed' => true, 'remaining' => $limiter->remaining];
         }
+        if ($limiter->decaysAt === null) { // phpredis gave `false` for an error reply, and that reads as a no
+            return ['allowed' => false, 'source' => 'fail-closed'];
+        }
 
         return ['allowed' => false, 'remaining' => 0, 'retry_after_ms' => ($limiter->decaysAt - time()) * 1000];
     };
