@@ -35,6 +35,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::Span,
         help: "how long calls are gathered before they are counted",
     }],
+    foreign: None,
     needs_server: None,
     check: common::can_be_kept,
     contract,

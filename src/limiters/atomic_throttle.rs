@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     sends: "EVALSHA; 1 round trip",
     known: "exact; its wait is up to half a second short; an outage lets everybody in",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: common::whole_seconds,
     contract,

@@ -26,6 +26,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::OneOf(&["missing", "first"]),
         help: "set the expiry where there is none, or where the count came to 1",
     }],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

@@ -29,6 +29,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::Span,
         help: "how long a refusal is remembered; to the end of its window if empty",
     }],
+    foreign: None,
     needs_server: None,
     check: common::can_be_kept,
     contract: numbered_contract,

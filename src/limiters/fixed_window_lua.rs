@@ -20,6 +20,7 @@ pub static SPEC: Spec = Spec {
     sends: "EVALSHA; 1 round trip",
     known: "exact; a burst at the edge of two windows passes twice the limit",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

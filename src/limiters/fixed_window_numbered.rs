@@ -28,6 +28,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::OneOf(&["two", "one"]),
         help: "PEXPIRE after the reply of the first hit, or with every INCRBY in one pipeline",
     }],
+    foreign: None,
     needs_server: None,
     check: common::can_be_kept,
     contract,

@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     sends: "EVALSHA; 1 round trip",
     known: "exact; never more than burst plus refill",
     params: &[common::CLOCK, common::count_param("burst", "calls admitted at once; the limit if not given")],
+    foreign: None,
     needs_server: None,
     check,
     contract,

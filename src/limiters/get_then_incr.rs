@@ -26,6 +26,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::OneOf(&["yes", "no"]),
         help: "whether the first hit gives the key an expiry",
     }],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     sends: "nothing",
     known: "keeps the limit on each node; all together admit limit × nodes",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

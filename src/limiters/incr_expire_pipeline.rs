@@ -29,6 +29,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::OneOf(&["no", "yes"]),
         help: "a plain pipeline, or MULTI/EXEC",
     }],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

@@ -20,6 +20,7 @@ pub static SPEC: Spec = Spec {
     sends: "INCRBY, PEXPIRE at the first hit; 1 to 2 round trips",
     known: "exact under a race; a crash between its commands leaves a key that never expires",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

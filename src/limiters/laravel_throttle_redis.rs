@@ -24,6 +24,7 @@ pub static SPEC: Spec = Spec {
     sends: "EVALSHA twice; 2 round trips",
     known: "races between its scripts; a call from outside the window, by the app's clock, resets it",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: |settings| {
         common::whole_seconds(settings)?;

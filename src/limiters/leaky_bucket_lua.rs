@@ -18,6 +18,7 @@ pub static SPEC: Spec = Spec {
     sends: "EVALSHA; 1 round trip",
     known: "exact; never more than capacity plus leak",
     params: &[common::CLOCK, bucket::CAPACITY],
+    foreign: None,
     needs_server: None,
     check: bucket::check,
     contract: bucket::contract,

@@ -43,6 +43,7 @@ pub static SPEC: Spec = Spec {
             help: "what a node does at the end of a window with what it still holds of it",
         },
     ],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

@@ -35,6 +35,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::Span,
         help: "how often a node exchanges counts with the store, 0s for each call; a tenth of the window if not given",
     }],
+    foreign: None,
     needs_server: None,
     check: common::can_be_kept,
     contract,

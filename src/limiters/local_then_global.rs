@@ -30,6 +30,7 @@ pub static SPEC: Spec = Spec {
         "local",
         "what a node's bucket holds, and gets back in a window; twice the limit if empty",
     )],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

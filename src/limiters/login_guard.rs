@@ -36,6 +36,7 @@ pub static SPEC: Spec = Spec {
             "failures of an address in four windows; three times the limit if not given",
         ),
     ],
+    foreign: None,
     needs_server: None,
     check,
     contract,

@@ -10,6 +10,7 @@ pub mod exceeded_cache;
 pub mod external;
 pub mod fixed_window_lua;
 pub mod fixed_window_numbered;
+pub mod foreign;
 pub mod gcra_lua;
 pub mod get_then_incr;
 pub mod in_memory;
@@ -40,7 +41,6 @@ pub mod token_reservation;
 pub mod two_key_bucket;
 pub mod watch_multi_bucket;
 
-use crate::model::names;
 use crate::model::scenario::LimiterRef;
 use crate::ports::limiter::Spec;
 
@@ -129,10 +129,7 @@ pub fn resolve(wanted: &LimiterRef) -> Result<LimiterRef, String> {
 /// [`ALIASES`] is none: [`resolve`] knows them.
 pub fn find(name: &str) -> Result<&'static Spec, String> {
     let found = ALL.iter().find(|s| s.name == name || s.id.eq_ignore_ascii_case(name));
-    found.copied().ok_or_else(|| {
-        let known: Vec<&str> = ALL.iter().map(|s| s.name).collect();
-        names::unknown("limiter", name, &known)
-    })
+    found.copied().map_or_else(|| foreign::find(name), Ok)
 }
 
 #[cfg(test)]

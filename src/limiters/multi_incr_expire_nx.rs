@@ -20,6 +20,7 @@ pub static SPEC: Spec = Spec {
     sends: "MULTI, INCRBY, PEXPIRE NX, EXEC; 1 round trip",
     known: "exact; heals a key without expiry at the next request",
     params: &[],
+    foreign: None,
     needs_server: Some((Version(7, 0), "EXPIRE takes NX since 7.0")),
     check: takes_all,
     contract,

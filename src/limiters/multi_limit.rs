@@ -47,6 +47,7 @@ pub static SPEC: Spec = Spec {
         common::count_param("address", "limit of the address; three times the limit if not given"),
         common::count_param("endpoint", "limit of the endpoint; ten times the limit if not given"),
     ],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

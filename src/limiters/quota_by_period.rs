@@ -31,6 +31,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::OneOf(&["free", "pro"]),
         help: "which field of the hash of limits applies",
     }],
+    foreign: None,
     needs_server: None,
     check: common::can_be_kept,
     contract,

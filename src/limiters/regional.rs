@@ -49,6 +49,7 @@ pub static SPEC: Spec = Spec {
             help: "how long a merged region waits before it reads the others' counts again",
         },
     ],
+    foreign: None,
     needs_server: None,
     check: common::can_be_kept,
     contract,

@@ -20,6 +20,7 @@ pub static SPEC: Spec = Spec {
     sends: "SET NX PX, INCRBY; 2 round trips",
     known: "exact under a race; a key that expires between its commands comes back without expiry",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

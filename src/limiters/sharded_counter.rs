@@ -53,6 +53,7 @@ pub static SPEC: Spec = Spec {
             help: "PEXPIRE after the reply of the first hit, or count and expiry in one script",
         },
     ],
+    foreign: None,
     needs_server: None,
     check,
     contract,

@@ -31,6 +31,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::OneOf(&["built", "declared"]),
         help: "whether the script builds the names of its counters or is given them",
     }],
+    foreign: None,
     needs_server: None,
     check,
     contract,

@@ -24,6 +24,7 @@ pub static SPEC: Spec = Spec {
     sends: "EVALSHA; 1 round trip",
     known: "exact; with the app's clock, skew over-admits; a hundred bytes per admitted call",
     params: &[common::CLOCK],
+    foreign: None,
     needs_server: None,
     check: common::fits_a_log,
     contract,

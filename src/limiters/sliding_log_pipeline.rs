@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     sends: "ZREMRANGEBYSCORE, ZADD, ZCARD, PEXPIRE; 1 round trip",
     known: "exact under a race; refused calls fill the log, so who keeps trying stays out",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: common::fits_a_log,
     contract,

@@ -22,6 +22,7 @@ pub static SPEC: Spec = Spec {
     sends: "TIME, EVALSHA; 2 round trips",
     known: "equal timestamps collapse into one entry: over the limit under load",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: common::fits_a_log,
     contract,

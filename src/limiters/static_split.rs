@@ -33,6 +33,7 @@ pub static SPEC: Spec = Spec {
         kind: ParamKind::OneOf(&["at-first", "now"]),
         help: "what the limit is divided by: the number of nodes as the round begins, or as it is now",
     }],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     sends: "EVALSHA; 1 round trip",
     known: "exact; never more than capacity plus refill",
     params: &[common::CLOCK, CAPACITY],
+    foreign: None,
     needs_server: None,
     check,
     contract,

@@ -34,6 +34,7 @@ pub static SPEC: Spec = Spec {
             help: "whether each write gives the key an expiry",
         },
     ],
+    foreign: None,
     needs_server: None,
     check: bucket::check,
     contract,

@@ -24,6 +24,7 @@ pub static SPEC: Spec = Spec {
     sends: "per batch: INCRBY, PEXPIRE at the first hit, DECRBY of the excess; 1 to 3 round trips",
     known: "refusals at once each give back the whole excess: over the limit; alone it loses the last batch",
     params: &[common::count_param("batch", "tokens claimed at a time; a tenth of the limit if not given")],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract,

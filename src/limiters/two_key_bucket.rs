@@ -31,6 +31,7 @@ pub static SPEC: Spec = Spec {
         common::CLOCK,
         bucket::CAPACITY,
     ],
+    foreign: None,
     needs_server: None,
     check: bucket::check,
     contract: bucket::contract,

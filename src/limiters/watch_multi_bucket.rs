@@ -36,6 +36,7 @@ pub static SPEC: Spec = Spec {
             help: "attempts before it gives up with an error",
         },
     ],
+    foreign: None,
     needs_server: None,
     check: bucket::check,
     contract,

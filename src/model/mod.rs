@@ -3,9 +3,11 @@
 pub mod algorithms;
 pub mod bounds;
 pub mod claims;
+pub mod config;
 pub mod contract;
 pub mod ending;
 pub mod figures;
+pub mod foreign;
 pub mod groups;
 pub mod history;
 pub mod http;
@@ -26,5 +28,6 @@ pub mod room;
 pub mod scenario;
 pub mod schedule;
 pub mod slot;
+pub mod template;
 pub mod units;
 pub mod verdict;

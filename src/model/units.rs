@@ -72,6 +72,7 @@ pub struct Window(u64);
 
 impl Window {
     const MAX_MS: u64 = 366 * 24 * 3600 * 1000;
+    pub const LONGEST: Self = Self(Self::MAX_MS);
 
     pub fn from_millis(ms: u64) -> Result<Self, UnitError> {
         if (1..=Self::MAX_MS).contains(&ms) {

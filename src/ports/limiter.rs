@@ -8,6 +8,7 @@ use super::BoxFuture;
 use super::clock::Clock;
 use super::store::{Store, StoreError};
 use crate::model::contract::Contract;
+use crate::model::foreign::Foreign;
 use crate::model::names;
 use crate::model::op::Decision;
 use crate::model::units::{Cost, Limit, NodeId, Window, parse_millis};
@@ -81,6 +82,8 @@ pub struct Settings {
     pub limit: Limit,
     pub window: Window,
     params: BTreeMap<&'static str, String>,
+    /// Of a limiter that is somebody else's.
+    pub foreign: Option<&'static Foreign>,
 }
 
 /// A limiter as the catalogue lists it. One `static` per file under `limiters/`.
@@ -102,6 +105,8 @@ pub struct Spec {
     pub check: fn(&Settings) -> Result<(), String>,
     pub contract: fn(&Settings) -> Contract,
     pub build: fn(Build) -> Arc<dyn Limiter>,
+    /// How it is reached and what it promises, where it is somebody else's.
+    pub foreign: Option<&'static Foreign>,
 }
 
 /// Major and minor version of a server.
@@ -145,7 +150,7 @@ impl Settings {
         given: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
         let params = read_params(&format!("limiter '{}'", spec.name), spec.params, given)?;
-        let settings = Self { limit, window, params };
+        let settings = Self { limit, window, params, foreign: spec.foreign };
         (spec.check)(&settings).map_err(|why| format!("limiter '{}': {why}", spec.name))?;
         Ok(settings)
     }

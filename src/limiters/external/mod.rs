@@ -3,9 +3,12 @@
 
 pub mod front;
 pub mod http;
+pub mod script;
 pub mod worker;
 
 use crate::model::protocol::{Failure, FailureKind};
+use crate::model::units::Cost;
+use crate::ports::limiter::Limiter;
 use crate::ports::store::StoreError;
 
 /// An error as the protocol says it.
@@ -29,4 +32,22 @@ pub fn heard(failure: Failure) -> StoreError {
         FailureKind::NoAnswer => StoreError::NoAnswer(text),
         FailureKind::Unexpected => StoreError::Unexpected(text),
     }
+}
+
+/// As many calls as a preset makes where it can do nothing else.
+pub const MOST_PRESET: u64 = 10_000;
+
+/// Puts a key into the state that it has after so many calls by making them.
+pub async fn preset_by_calls(limiter: &dyn Limiter, key: &str, used: u64) -> Result<(), StoreError> {
+    if used > MOST_PRESET {
+        return Err(StoreError::Refused(format!(
+            "{used} calls before a round are more than are made, {MOST_PRESET}"
+        )));
+    }
+    for number in 1..=used {
+        if !limiter.acquire(key, Cost::ONE).await?.allowed {
+            return Err(StoreError::Refused(format!("call {number} of {used} before the round was refused")));
+        }
+    }
+    Ok(())
 }

@@ -204,6 +204,12 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
+    /// What the reader of TOML objects to.
+    pub fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
+        let (line, column) = position(text, error.span().map_or(0, |s| s.start));
+        Self { file: file.to_owned(), line, column, message: with_hint(error.message()) }
+    }
+
     /// Points at the first of the needles that the file has, or at its beginning.
     pub fn at(file: &str, text: &str, needles: &[&str], message: String) -> Self {
         let offset = needles.iter().find_map(|needle| text.find(needle)).unwrap_or(0);
@@ -215,10 +221,8 @@ impl ScenarioError {
 impl Scenario {
     /// Reads and validates a scenario. `file` is only used in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
-        let scenario: Self = toml::from_str(text).map_err(|error| {
-            let (line, column) = position(text, error.span().map_or(0, |s| s.start));
-            ScenarioError { file: file.to_owned(), line, column, message: with_hint(error.message()) }
-        })?;
+        let scenario: Self =
+            toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;
         scenario
             .validate()
             .map_err(|(needle, message)| ScenarioError::at(file, text, &[&needle], message))?;

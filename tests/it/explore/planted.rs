@@ -23,6 +23,7 @@ static MOODY: Spec = Spec {
     sends: "GET or INCR",
     known: "nondeterministic",
     params: &[],
+    foreign: None,
     needs_server: None,
     check: takes_all,
     contract: |settings| (limiters::find("fixed-window-lua").unwrap().contract)(settings),

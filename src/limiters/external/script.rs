@@ -1,0 +1,120 @@
+//! A limiter that is a Lua script of somebody else's: what it is called with, and what its reply means, is told by
+//! `[limiter.NAME.lua]`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::model::foreign::{Foreign, LuaWay, Number, Place};
+use crate::model::op::{Decision, Source};
+use crate::model::template::{Filling, Template};
+use crate::model::units::Cost;
+use crate::ports::BoxFuture;
+use crate::ports::clock::Clock;
+use crate::ports::limiter::{Build, Limiter, Settings};
+use crate::ports::store::{Reply, Script, Store, StoreError};
+
+/// The text of a script; why not, otherwise.
+pub fn read(of: &Foreign, lua: &LuaWay) -> Result<String, String> {
+    let path = of.folder.join(&lua.file);
+    std::fs::read_to_string(&path).map_err(|e| format!("its script {} cannot be read: {e}", path.display()))
+}
+
+pub struct Scripted {
+    settings: Settings,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    node: u16,
+    script: Result<Script, String>,
+    lua: &'static LuaWay,
+    /// Calls so far.
+    calls: AtomicU64,
+    version: u64,
+}
+
+impl Scripted {
+    pub fn new(build: Build, lua: &'static LuaWay) -> Self {
+        let of = build.settings.foreign.ok_or_else(|| "nobody says which script it is".to_owned());
+        // It was there when the file that names it was read.
+        let script =
+            of.and_then(|of| read(of, lua)).map(|text| Script::new(Box::leak(text.into_boxed_str())));
+        let Build { settings, store, clock, node, version, .. } = build;
+        Self { settings, store, clock, node: node.0, script, lua, calls: AtomicU64::new(0), version }
+    }
+
+    fn filled(&self, templates: &[Template], with: &Filling) -> Result<Vec<String>, StoreError> {
+        templates.iter().map(|t| t.fill(with).map_err(StoreError::Unexpected)).collect()
+    }
+
+    async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
+        let script = self.script.as_ref().map_err(|why| StoreError::NotConnected(why.clone()))?;
+        let timed = self.lua.keys.iter().chain(&self.lua.args).any(Template::reads_clock);
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let with = Filling {
+            key,
+            cost: cost.get(),
+            limit: self.settings.limit.get(),
+            window_ms: self.settings.window.millis(),
+            node: self.node,
+            now_us: if timed { self.clock.wall_us() } else { 0 },
+            // Those of a node, of a version and of all before differ.
+            id: (u64::from(self.node) << 44) | (self.version << 40) | number,
+            ..Filling::default()
+        };
+        let keys = self.filled(&self.lua.keys, &with)?;
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let reply = self.store.eval(script, &keys, self.filled(&self.lua.args, &with)?).await?;
+        self.meant(&reply, &with)
+    }
+
+    fn meant(&self, reply: &Reply, with: &Filling) -> Result<Decision, StoreError> {
+        let unread =
+            |what: &str| StoreError::Unexpected(format!("{what} cannot be read from the reply {reply:?}"));
+        let number = |number: &Number| match number {
+            Number::Is(number) => Some(*number),
+            Number::Of(template) => template.fill(with).ok()?.parse().ok(),
+        };
+        let told = at(reply, self.lua.allowed.at).ok_or_else(|| unread("whether it is allowed"))?;
+        let allowed = self.lua.allowed.holds(told, number).ok_or_else(|| unread("whether it is allowed"))?;
+        let amount = |place: Option<Place>, what: &str| {
+            let read =
+                |p: Place| at(reply, p.at).map(|n| n.saturating_mul(p.times)).ok_or_else(|| unread(what));
+            // Below nothing is nothing: `-1` is what scripts say for none.
+            place.map(read).transpose().map(|n| n.and_then(|n| u64::try_from(n).ok()))
+        };
+        let retry_after = amount(self.lua.retry_after_ms, "retry_after_ms")?.map(Duration::from_millis);
+        Ok(Decision {
+            allowed,
+            remaining: amount(self.lua.remaining, "remaining")?,
+            limit: self.settings.limit,
+            retry_after: retry_after.filter(|_| !allowed),
+            reset: amount(self.lua.reset_ms, "reset_ms")?.map(Duration::from_millis),
+            source: Source::Store,
+        })
+    }
+}
+
+/// A number of a reply: an element of a list from 1, or the reply itself. `nil`, which is what Lua's `false` becomes,
+/// counts as 0.
+fn at(reply: &Reply, place: Option<usize>) -> Option<i64> {
+    let one = match (place, reply) {
+        (None, reply) => reply,
+        (Some(place), Reply::List(items)) => items.get(place.checked_sub(1)?)?,
+        (Some(_), _) => return None,
+    };
+    match one {
+        Reply::Nil => Some(0),
+        other => other.int(),
+    }
+}
+
+impl Limiter for Scripted {
+    fn acquire<'a>(&'a self, key: &'a str, cost: Cost) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        Box::pin(self.decide(key, cost))
+    }
+
+    /// By calling it: nobody knows what its state looks like.
+    fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(super::preset_by_calls(self, key, used))
+    }
+}

@@ -1,0 +1,124 @@
+//! Limiters of somebody else's: named in a file, known beside those of the catalogue for as long as the program
+//! runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::external::script::Scripted;
+use crate::model::config::Config;
+use crate::model::foreign::{Foreign, Way};
+use crate::model::names;
+use crate::ports::limiter::{Settings, Spec};
+
+static KNOWN: Mutex<Vec<&'static Spec>> = Mutex::new(Vec::new());
+
+/// All of them, in the order of their names in each file.
+pub fn all() -> Vec<&'static Spec> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Makes the limiters of a file known. What they say is kept to the end of the program: a file is read once.
+///
+/// # Errors
+/// If one has the name of another, or a script cannot be read.
+pub fn install(config: &Config) -> Result<(), String> {
+    for (name, foreign) in &config.limiters {
+        let taken = |s: &&Spec| s.name == name || s.id.eq_ignore_ascii_case(name);
+        let alias = super::ALIASES.iter().any(|a| a.id.eq_ignore_ascii_case(name));
+        if alias || super::ALL.iter().any(|s| taken(s)) || all().iter().any(taken) {
+            return Err(format!("limiter '{name}': the lab has one of that name; yours needs another"));
+        }
+        let spec = spec(name, foreign).map_err(|why| format!("limiter '{name}': {why}"))?;
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).push(spec);
+    }
+    Ok(())
+}
+
+fn spec(name: &str, foreign: &Foreign) -> Result<&'static Spec, String> {
+    let kept: &'static Foreign = Box::leak(Box::new(foreign.clone()));
+    let sends = match kept.way()? {
+        Way::Lines => "what its process sends",
+        Way::Http(_) => "what its service sends",
+        Way::Lua(lua) => {
+            super::external::script::read(kept, lua)?;
+            "EVALSHA; 1 round trip"
+        }
+    };
+    Ok(Box::leak(Box::new(Spec {
+        id: "yours",
+        name: leaked(name),
+        summary: leaked(&kept.summary),
+        sends,
+        known: "",
+        params: &[],
+        foreign: Some(kept),
+        needs_server: None,
+        check,
+        contract: |settings| of(settings).contract.contract(settings.limit, settings.window),
+        build: |build| match of(&build.settings).way() {
+            Ok(Way::Lua(lua)) => Arc::new(Scripted::new(build, lua)),
+            // Who plans puts them into processes of their own.
+            _ => unreachable!("a limiter of another process is not built here"),
+        },
+    })))
+}
+
+fn leaked(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+fn of(settings: &Settings) -> &'static Foreign {
+    settings.foreign.expect("the settings of a foreign limiter say which")
+}
+
+fn check(settings: &Settings) -> Result<(), String> {
+    let foreign = of(settings);
+    let fixed = foreign.limit.is_none_or(|limit| limit == settings.limit)
+        && foreign.window.is_none_or(|window| window == settings.window);
+    if fixed {
+        return Ok(());
+    }
+    let limit = foreign.limit.map_or("any".to_owned(), |l| l.to_string());
+    let window = foreign.window.map_or("any".to_owned(), |w| w.to_string());
+    Err(format!("it is built for limit {limit} per {window}"))
+}
+
+/// Finds one by name; the error names the nearest one, of the catalogue as well.
+pub fn find(name: &str) -> Result<&'static Spec, String> {
+    let own = all();
+    own.iter().copied().find(|s| s.name == name).ok_or_else(|| {
+        let known: Vec<&str> = super::ALL.iter().chain(&own).map(|s| s.name).collect();
+        names::unknown("limiter", name, &known)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn config(text: &str) -> Config {
+        let contract = "bound = \"none\"\nclock = \"app\"\ndenials = \"free\"\n";
+        let text = format!("schema = 1\n{text}").replace("CONTRACT", contract);
+        Config::parse(Path::new("rl-lab.toml"), &text).unwrap()
+    }
+
+    #[test]
+    fn a_limiter_of_a_file_is_found_like_any_other_and_takes_no_name_of_another() {
+        let own = "[limiter.installed-once]\ncommand = [\"x\"]\nlimit = 5\n[limiter.installed-once.contract]\nCONTRACT";
+        install(&config(own)).unwrap();
+        let spec = crate::limiters::find("installed-once").unwrap();
+        assert!(spec.foreign.is_some());
+        assert!(
+            crate::limiters::find("instaled-once").err().unwrap().contains("did you mean 'installed-once'")
+        );
+        let settings = |limit: u64| {
+            let limit = crate::model::units::Limit::new(limit).unwrap();
+            Settings::new(spec, limit, "1s".parse().unwrap(), &Default::default()).map(|_| ())
+        };
+        assert!(settings(5).is_ok() && settings(6).unwrap_err().contains("built for limit 5 per any"));
+        for taken in ["installed-once", "gcra-lua", "l09"] {
+            let again = format!("[limiter.{taken}]\ncommand = [\"x\"]\n[limiter.{taken}.contract]\nCONTRACT");
+            assert!(install(&config(&again)).unwrap_err().contains("of that name"), "{taken}");
+        }
+    }
+}
