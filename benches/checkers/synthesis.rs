@@ -166,6 +166,7 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
         backend: "none".to_owned(),
         server: ServerInfo::default(),
         http: false,
+        foreign: false,
         topology: None,
         limit,
         nodes: NODES,

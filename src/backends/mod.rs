@@ -18,7 +18,7 @@ mod image;
 pub mod journal;
 mod local;
 mod network;
-mod port;
+pub mod port;
 mod preload;
 pub mod probe;
 mod processes;

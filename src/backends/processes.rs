@@ -45,10 +45,22 @@ pub fn boot_id() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
+/// The variable by which programs of somebody else's, and what they start, are known to be of a run.
+pub const MARK: &str = "RL_LAB_RUN_DIR";
+
 /// Whether the process is a server that was started in this folder or below: `--dir` in its
-/// command line says so. A shell that looks at the folder does not match, nor an editor.
+/// command line says so, or its environment. A shell that looks at the folder does not match, nor an editor.
 pub fn serves_in(pid: u32, folder: &Path) -> bool {
-    dir_argument(&command_line(pid)).is_some_and(|dir| Path::new(&dir).starts_with(folder))
+    let named = dir_argument(&command_line(pid)).or_else(|| marked(pid));
+    named.is_some_and(|dir| Path::new(&dir).starts_with(folder))
+}
+
+/// What the environment it was started with says; nobody tells off Linux.
+fn marked(pid: u32) -> Option<String> {
+    let raw = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mark = format!("{MARK}=");
+    let told = raw.split(|b| *b == 0).find_map(|v| v.strip_prefix(mark.as_bytes()))?;
+    Some(String::from_utf8_lossy(told).into_owned())
 }
 
 /// All servers that were started in this folder or below.

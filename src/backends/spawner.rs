@@ -88,9 +88,9 @@ impl Running {
         self.child.id()
     }
 
-    /// The lab's ends of its pipes, where it was given some and nobody took them yet.
-    pub fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
-        Some((self.child.stdin.take()?, self.child.stdout.take()?))
+    /// The lab's ends of its pipes, where it was given them and nobody took them yet.
+    pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
+        (self.child.stdin.take(), self.child.stdout.take())
     }
 
     /// How it ended, if it has. Reaps it.

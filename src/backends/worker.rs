@@ -1,20 +1,20 @@
-//! App servers as processes of their own: this very program, started again and ended with the lab.
+//! App servers as processes of their own, this very program or somebody else's, started here and ended with the lab.
 //!
-//! Each names a folder of the run as its `--dir`, as the servers of the local backend do; by that `rl-lab gc`
-//! knows what is left of a run that was killed.
+//! This program names a folder of the run as its `--dir`, as the servers of the local backend do, and others find it
+//! in their environment, as do their children; by that `rl-lab gc` knows what is left of a run that was killed.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::journal::{Journal, Made};
 use super::spawner::{self, Running};
-use super::{gc, last_words, preload};
+use super::{gc, last_words, preload, processes};
 use crate::model::offset::Offset;
 use crate::ports::BoxFuture;
 use crate::ports::backend::BackendError;
@@ -35,10 +35,30 @@ pub struct Worker {
     log: PathBuf,
 }
 
-/// The lab's ends of its pipes.
+/// What is started.
+#[derive(Debug, Clone)]
+pub enum Launch {
+    /// This very program, told these arguments.
+    Own(Vec<String>),
+    Other(Other),
+}
+
+/// Somebody else's program.
+#[derive(Debug, Clone)]
+pub struct Other {
+    /// It and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs.
+    pub folder: PathBuf,
+    pub env: Vec<(String, String)>,
+    /// Whether its stdout is for the lab to read; a log like its stderr otherwise.
+    pub talks: bool,
+}
+
+/// The lab's ends of its pipes; of its stdout where that is the lab's to read.
 pub struct Pipes {
     pub stdin: OwnedFd,
-    pub stdout: OwnedFd,
+    pub stdout: Option<OwnedFd>,
 }
 
 fn failed(why: impl std::fmt::Display) -> BackendError {
@@ -52,13 +72,13 @@ impl Workers {
         Self { program, journal: Arc::clone(journal), folder, count: AtomicU32::new(0) }
     }
 
-    /// Starts one that was told these arguments. With a clock its process' own is so far ahead; whether that
-    /// took has to be asked of it. `Unsupported` where it cannot be had.
+    /// Starts one. With a clock its process' own is so far ahead; whether that took has to be asked of it.
+    /// `Unsupported` where it cannot be had.
     ///
     /// Boxed, as everything public here.
     pub fn start<'a>(
         &'a self,
-        args: &'a [String],
+        launch: &'a Launch,
         clock: Option<Offset>,
     ) -> BoxFuture<'a, Result<(Worker, Pipes), BackendError>> {
         Box::pin(async move {
@@ -66,21 +86,51 @@ impl Workers {
             self.make_folder()?;
             let number = self.count.fetch_add(1, Ordering::Relaxed);
             let log = self.folder.join(format!("{number}.log"));
-            let mut command = Command::new(self.program()?);
-            command.arg0("rl-lab").args(args).arg("--dir").arg(&self.folder).current_dir(&self.folder);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            command.stderr(File::create(&log).map_err(failed)?);
+            let mut command = self.command(launch)?;
+            command.stdin(Stdio::piped());
+            let written = File::create(&log).map_err(failed)?;
+            let talks = !matches!(launch, Launch::Other(other) if !other.talks);
+            if talks {
+                command.stdout(Stdio::piped());
+            } else {
+                command.stdout(written.try_clone().map_err(failed)?);
+            }
+            command.stderr(written);
             if let (Some(library), Some(clock)) = (library, clock) {
                 let file = self.folder.join(preload::FILE);
                 place(library, &file)?;
                 command.env("LD_PRELOAD", file).env(preload::VARIABLE, clock.millis().to_string());
             }
             let mut running = spawner::spawn(command, Arc::clone(&self.journal)).await?;
-            let (stdin, stdout) = running.pipes().ok_or_else(|| failed("it has no pipes"))?;
+            let (stdin, stdout) = running.pipes();
+            let stdin = stdin.ok_or_else(|| failed("it has no stdin"))?;
             let pid = running.pid();
-            let pipes = Pipes { stdin: stdin.into(), stdout: stdout.into() };
+            let pipes = Pipes { stdin: stdin.into(), stdout: stdout.map(Into::into) };
             Ok((Worker { running: Mutex::new(running), pid, log }, pipes))
         })
+    }
+
+    fn command(&self, launch: &Launch) -> Result<Command, BackendError> {
+        match launch {
+            Launch::Own(args) => {
+                let mut command = Command::new(self.program()?);
+                command.arg0("rl-lab").args(args).arg("--dir").arg(&self.folder).current_dir(&self.folder);
+                Ok(command)
+            }
+            Launch::Other(Other { command, folder, env, .. }) => {
+                let (program, args) = command.split_first().ok_or_else(|| failed("no program is named"))?;
+                // A path is beside the file that names it, a name is one of the system's.
+                let beside = folder.join(program);
+                let program = if program.contains('/') && beside.exists() { beside } else { program.into() };
+                let mut command = Command::new(program);
+                command.args(args).envs(env.iter().map(|(n, v)| (n, v)));
+                command.env(processes::MARK, &self.folder);
+                if !folder.as_os_str().is_empty() {
+                    command.current_dir(folder);
+                }
+                Ok(command)
+            }
+        }
     }
 
     /// Not by its path, where that can be helped: another build may lie there by now.
@@ -121,6 +171,11 @@ impl Worker {
     /// Ends it by SIGKILL, wherever it is. It is gone when this returns.
     pub fn kill(&self) -> std::io::Result<()> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).end().map(|_| ())
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<ExitStatus> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).ended().ok().flatten()
     }
 
     /// What it wrote to stderr, as the end of a message.

@@ -283,9 +283,11 @@ pub fn measure(cell: &Cell) -> Figures {
     let counted: u64 = whole.iter().map(|r| decided_in(r)).sum();
     let trips: u64 = whole.iter().map(|r| r.trips).sum();
     let share = |part: u64, of: u64, digits| (of > 0).then(|| rounded(part as f64 / of as f64, digits));
-    set(Figure::RoundTripsPerDecision, share(trips, counted, 3));
+    // A process that tells of none may have made some.
+    let told = !cell.header.foreign || trips > 0;
+    set(Figure::RoundTripsPerDecision, share(trips, counted, 3).filter(|_| told));
     let most = whole.iter().map(|r| r.most_trips).max();
-    set(Figure::MostRoundTrips, most.filter(|_| counted > 0).map(f64::from));
+    set(Figure::MostRoundTrips, most.filter(|_| counted > 0 && told).map(f64::from));
 
     let (p50, p99, max) = latencies(cell);
     set(Figure::P50Ms, p50);

@@ -51,7 +51,7 @@ fn is_alone(n: &NonZeroU32) -> bool {
 }
 
 /// The first line from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
     pub ready: bool,
     /// What its limiter promises.
@@ -63,11 +63,28 @@ pub struct Ready {
     /// Why it is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What is asked there, and its version: a library's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What it can beside deciding calls; what the lab does not know of is passed over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
 }
+
+/// It knows the op `preset`.
+pub const PRESET: &str = "preset";
+/// It knows the op `traffic`.
+pub const TRAFFIC: &str = "traffic";
 
 impl Ready {
     pub fn not(error: String) -> Self {
-        Self { ready: false, contract: None, now_us: None, error: Some(error) }
+        Self { error: Some(error), ..Self::default() }
+    }
+
+    pub fn can(&self, what: &str) -> bool {
+        self.capabilities.iter().any(|known| known == what)
     }
 }
 

@@ -144,6 +144,9 @@ pub struct CellReport {
     /// What was gone through, where schedules were searched instead of load being driven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchReport>,
+    /// What is asked in processes of somebody else's, by its own account: a library and its version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adapters: Vec<String>,
     /// What was broken or done meanwhile, and what came of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<String>,

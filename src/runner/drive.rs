@@ -59,6 +59,13 @@ pub struct Drive<'a> {
 }
 
 impl Drive<'_> {
+    /// The clock of a node that is within the lab, from the beginning of the round on.
+    pub fn clock_of(&self, node: u16) -> Arc<dyn Clock> {
+        let begins = Arc::new(OnceLock::new());
+        let _ = begins.set(self.recorder.now());
+        clock_of(self, node, &begins)
+    }
+
     /// The servers that keep keys, where those are several.
     fn servers(&self) -> &[SocketAddr] {
         if self.regions.is_empty() { &self.seeds } else { &self.regions }
@@ -315,8 +322,10 @@ async fn heartbeat(recorder: Arc<Recorder>) {
 /// behind its calls.
 pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
     let contract = cell.contract();
+    // What goes by the expiry of keys alone is carried along with them.
+    let own_time = cell.process().is_some_and(|f| !f.skips_time) && contract.clock == DecidingClock::App;
     match contract.clock {
-        _ if contract.in_background => Time::Real,
+        _ if contract.in_background || own_time => Time::Real,
         DecidingClock::Server => Time::Real,
         DecidingClock::App | DecidingClock::Expiry => plan.scenario.time,
     }
@@ -383,13 +392,14 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
         };
         let prefix = format!("{}-{round}:", drive.prefix);
         let key = format!("{prefix}{}", drive.cell.setup.workload.identity(0));
+        let before = processes.as_ref().map_or(0, Processes::sent);
         let call = as_call(Call::new(0, 0), nodes[0].acquire(&key, Cost::ONE));
         let (answer, _) = call.await;
         answer.map_err(|e| anyhow!("the call that is to be crashed does not even succeed: {e}"))?;
         for key in keys_of(&mut probe, &prefix).await? {
             redis::cmd("DEL").arg(key).exec_async(&mut probe).await?;
         }
-        steps = processes.map_or_else(|| told.steps(), |p| p.steps());
+        steps = processes.map_or_else(|| told.steps(), |p| p.steps(before));
     }
     let of = u32::try_from(steps.len())?;
     let at = |(step, command): (u32, &String)| {

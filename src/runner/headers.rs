@@ -109,6 +109,7 @@ fn header(limit: Limit) -> CellHeader {
         backend: String::new(),
         server: ServerInfo::default(),
         http: true,
+        foreign: false,
         topology: None,
         limit,
         nodes: 1,

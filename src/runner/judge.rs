@@ -1,6 +1,6 @@
 //! From a recorded cell to its part of the report. Pure: the same for a run and for `analyze`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::checkers::{self, lift_takes_effect};
@@ -41,9 +41,16 @@ pub fn judge(cell: &Cell) -> CellReport {
         figures: figures::measure(cell),
         honesty: honesty(&indexed),
         search: None,
+        adapters: adapters(cell),
         told: told(cell).into_iter().chain(per_window(cell)).collect(),
         errors,
     }
+}
+
+/// What its processes said they are.
+fn adapters(cell: &Cell) -> Vec<String> {
+    let all: BTreeSet<&String> = cell.rounds.iter().flat_map(|r| &r.adapters).collect();
+    all.into_iter().cloned().collect()
 }
 
 /// What was admitted in each window's length from the first call on, where clocks were wrong over several.

@@ -1,6 +1,7 @@
 //! Floor 3: the only place where the families meet. plan → stage → drive → judge → store.
 
 mod acts;
+mod app;
 pub mod analyze;
 pub mod claims;
 mod deploy;

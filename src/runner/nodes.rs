@@ -8,11 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use tokio::net::unix::pipe;
 
+use super::app::{App, Starts, clock_is_off};
 use super::drive::Drive;
 use super::plan::CellPlan;
-use crate::backends::worker::{Worker as Process, Workers};
+use super::record::{Recorder, Stop};
+use crate::backends::worker::{Launch, Worker as Process, Workers};
 use crate::clients::patient::Patient;
-use crate::limiters::external::worker::{Around, Ends, Worker};
+use crate::limiters::external::worker::{Around, Ends, Waits, Worker};
+use crate::model::foreign::Foreign;
 use crate::model::history::{CrashPoint, Event};
 use crate::model::protocol::{Hello, VERSION};
 use crate::model::report::CellHonesty;
@@ -21,6 +24,8 @@ use crate::model::units::NodeId;
 use crate::ports::backend::BackendError;
 use crate::ports::clock;
 use crate::ports::limiter::Limiter;
+use crate::ports::policy::Wrap;
+use crate::ports::store::Traffic;
 use crate::wire::proxy::{Action, Match, Proxy, RuleHandle};
 use crate::workloads;
 
@@ -30,17 +35,65 @@ pub struct Processes {
 }
 
 struct Node {
-    worker: Arc<Worker>,
-    process: Process,
+    serves: Serves,
     /// Its way to the store, where it is to be struck on it.
     proxy: Option<Arc<Proxy>>,
 }
 
+/// What a node is.
+enum Serves {
+    /// This program again.
+    Own(Arc<Worker>, Process),
+    /// Somebody else's, and the same with what is around it.
+    Other(Arc<App>, Arc<dyn Limiter>),
+}
+
+impl Serves {
+    fn limiter(&self) -> Arc<dyn Limiter> {
+        match self {
+            Self::Own(worker, _) => Arc::clone(worker) as Arc<dyn Limiter>,
+            Self::Other(_, limiter) => Arc::clone(limiter),
+        }
+    }
+
+    fn kill(&self) -> std::io::Result<()> {
+        match self {
+            Self::Own(_, process) => process.kill(),
+            Self::Other(app, _) => app.kill(),
+        }
+    }
+
+    async fn traffic(&self) -> Traffic {
+        match self {
+            Self::Own(worker, _) => worker.traffic().await,
+            Self::Other(app, _) => app.traffic().await,
+        }
+    }
+
+    /// How it broke the protocol, if it did, and which process it is.
+    fn failure(&self) -> Option<(u32, String)> {
+        let (pid, why, words) = match self {
+            Self::Own(worker, process) => (process.pid(), worker.failure(), process.last_words()),
+            Self::Other(app, _) => (app.pid(), app.failure(), app.last_words()),
+        };
+        why.map(|why| (pid, format!("{why}{words}")))
+    }
+}
+
 /// Why a node is not there.
-enum Absent {
+pub enum Absent {
     /// Its clock cannot be set apart here.
     Clock(String),
     Failed(anyhow::Error),
+}
+
+impl Absent {
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Clock(why) => why.clone(),
+            Self::Failed(error) => format!("{error:#}"),
+        }
+    }
 }
 
 impl From<anyhow::Error> for Absent {
@@ -50,7 +103,7 @@ impl From<anyhow::Error> for Absent {
 }
 
 /// Why the clocks of a cell's processes cannot be as planned, if so: found out by setting one apart.
-pub async fn clocks_refused(workers: &Workers, cell: &CellPlan) -> anyhow::Result<Option<String>> {
+pub async fn clocks_refused(workers: &Arc<Workers>, cell: &CellPlan) -> anyhow::Result<Option<String>> {
     let wrong = cell.setup.clocks.iter().find(|c| !c.offset.is_zero());
     let Some(clock) = wrong.filter(|_| cell.setup.workload.nodes_as == NodesAs::Processes) else {
         return Ok(None);
@@ -60,8 +113,16 @@ pub async fn clocks_refused(workers: &Workers, cell: &CellPlan) -> anyhow::Resul
     let hello = Hello { cold_pool: true, ..hello(cell, clock.node, nowhere) };
     let nothing =
         Around { settled: Arc::new(|| Box::pin(std::future::ready(false))), skipped_us: Arc::new(|| 0) };
-    match start(workers, cell, &hello, nothing).await {
-        Ok(_) => Ok(None),
+    let tried = match cell.process() {
+        // Its round records what it is.
+        Some(foreign) => {
+            let (recorder, hello) = (Recorder::start(None, Stop::default()), hello.clone());
+            App::start(starts(workers, foreign, cell, hello, nothing, &recorder)).await.map(|_| ())
+        }
+        None => start(workers, cell, &hello, nothing).await.map(|_| ()),
+    };
+    match tried {
+        Ok(()) => Ok(None),
         Err(Absent::Clock(why)) => Ok(Some(why)),
         Err(Absent::Failed(error)) => Err(error),
     }
@@ -97,30 +158,23 @@ async fn start(
     let mut args = vec!["serve-limiter".to_owned(), cell.limiter.to_string()];
     args.extend(["--client".to_owned(), cell.client.name.to_owned()]);
     args.extend(cell.policy.iter().flat_map(|p| ["--policy".to_owned(), p.policy.to_string()]));
-    let (process, pipes) = match workers.start(&args, wrong).await {
+    let (process, pipes) = match workers.start(&Launch::Own(args), wrong).await {
         Ok(started) => started,
         Err(BackendError::Unsupported(why)) if wrong.is_some() => return Err(Absent::Clock(why)),
         Err(error) => return Err(Absent::Failed(error.into())),
     };
     let stdin = pipe::Sender::from_owned_fd(pipes.stdin).context("a process' stdin")?;
-    let stdout = pipe::Receiver::from_owned_fd(pipes.stdout).context("a process' stdout")?;
+    let stdout = pipes.stdout.context("a process' stdout")?;
+    let stdout = pipe::Receiver::from_owned_fd(stdout).context("a process' stdout")?;
     let ends = Ends { stdin: Box::new(stdin), stdout: Box::new(stdout) };
     let before = clock::system().wall_us();
-    let greeted = Worker::greet(ends, hello, around).await;
+    let greeted = Worker::greet(ends, hello, around, Waits::OWN).await;
     let (worker, ready) =
         greeted.map_err(|why| anyhow!("node {node} as a process: {why}{}", process.last_words()))?;
-    let after = clock::system().wall_us();
     if let Some(offset) = wrong {
-        // What it said lies between the two, but for a step of the machine's clock.
-        const STEP_US: i64 = 5_000;
-        let off = |now: i64| now - offset.millis() * 1000;
-        let there = |now: &i64| (before - STEP_US..=after + STEP_US).contains(&off(*now));
-        if !ready.now_us.as_ref().is_some_and(there) {
-            let why = "it does not load the library for it, as one that is linked statically";
-            return Err(Absent::Clock(format!(
-                "the clock of node {node}, a process, cannot be set {offset}: {why}"
-            )));
-        }
+        clock_is_off(&ready, offset, before).map_err(|why| {
+            Absent::Clock(format!("the clock of node {node}, a process, cannot be set {offset}: {why}"))
+        })?;
     }
     if ready.contract.as_ref().is_some_and(|contract| *contract != cell.contract()) {
         return Err(anyhow!("node {node} as a process promises something else than the lab knows").into());
@@ -144,8 +198,21 @@ impl Processes {
             let at = proxy.as_ref().map_or(store, |proxy| proxy.address());
             let around = around(drive, lab, proxy.clone());
             let hello = hello(drive.cell, node, format!("redis://{at}"));
-            match start(workers, drive.cell, &hello, around).await {
-                Ok((worker, process)) => Ok(Node { worker: Arc::new(worker), process, proxy }),
+            let serves = match drive.cell.process() {
+                Some(foreign) => {
+                    let starts = starts(workers, foreign, drive.cell, hello, around, drive.recorder);
+                    App::start(starts).await.map(|app| {
+                        let app = Arc::new(app);
+                        let around = guarded(drive, node, Arc::clone(&app) as Arc<dyn Limiter>);
+                        Serves::Other(app, around)
+                    })
+                }
+                None => start(workers, drive.cell, &hello, around)
+                    .await
+                    .map(|(worker, process)| Serves::Own(Arc::new(worker), process)),
+            };
+            match serves {
+                Ok(serves) => Ok(Node { serves, proxy }),
                 Err(Absent::Clock(why)) => Err(anyhow!(why)),
                 Err(Absent::Failed(error)) => Err(error),
             }
@@ -154,16 +221,18 @@ impl Processes {
     }
 
     pub fn limiters(&self) -> Vec<Arc<dyn Limiter>> {
-        self.nodes.iter().map(|n| Arc::clone(&n.worker) as Arc<dyn Limiter>).collect()
+        self.nodes.iter().map(|n| n.serves.limiter()).collect()
     }
 
     /// What the first node sent so far, step by step: a command, or all that MULTI applies as one. The
     /// commands of a pipeline are steps of their own, since it may end within one.
-    pub fn steps(&self) -> Vec<String> {
+    ///
+    /// What it had sent before so many commands does not count: some look around before they are asked.
+    pub fn steps(&self, before: usize) -> Vec<String> {
         let Some(proxy) = self.nodes.first().and_then(|n| n.proxy.as_ref()) else { return Vec::new() };
         let mut queueing = BTreeSet::new();
         let mut steps = Vec::new();
-        for entry in proxy.transcripts().iter().filter(|entry| entry.n.is_some()) {
+        for entry in proxy.transcripts().iter().skip(before).filter(|entry| entry.n.is_some()) {
             let (connection, name) = (entry.id.connection, name_of(&entry.args));
             if ends_block(&name) {
                 queueing.remove(&connection);
@@ -175,6 +244,11 @@ impl Processes {
             }
         }
         steps
+    }
+
+    /// How many commands the first node has sent so far.
+    pub fn sent(&self) -> usize {
+        self.nodes.first().and_then(|n| n.proxy.as_ref()).map_or(0, |proxy| proxy.transcripts().len())
     }
 
     /// Makes a call of the first node and kills its process in it.
@@ -199,15 +273,14 @@ impl Processes {
     /// Ends the round's processes. An error if one of them is not to be believed.
     pub async fn end(self, drive: &Drive<'_>, honesty: &mut CellHonesty) -> anyhow::Result<()> {
         for node in &self.nodes {
-            let traffic = node.worker.traffic().await;
+            let traffic = node.serves.traffic().await;
             honesty.commands += traffic.commands;
             honesty.round_trips += traffic.round_trips;
-            if let Some(why) = node.worker.failure() {
-                let why = format!("{why}{}", node.process.last_words());
+            if let Some((pid, why)) = node.serves.failure() {
                 drive.recorder.event(Event::Disbelieved { why: why.clone(), at: drive.recorder.now() });
-                bail!("an app server (process {}) broke the protocol: {why}", node.process.pid());
+                bail!("an app server (process {pid}) broke the protocol: {why}");
             }
-            node.process.kill().context("an app server cannot be ended")?;
+            node.serves.kill().context("an app server cannot be ended")?;
         }
         Ok(())
     }
@@ -225,7 +298,7 @@ fn ends_block(name: &str) -> bool {
 
 /// Lets the steps before it pass, one by one, and kills the process at this one.
 async fn strike(node: &Node, proxy: &Proxy, rule: &RuleHandle, point: &CrashPoint) -> anyhow::Result<()> {
-    let kill = || node.process.kill().context("the node cannot be killed");
+    let kill = || node.serves.kill().context("the node cannot be killed");
     let mut step = 0;
     loop {
         rule.wait_held(1).await;
@@ -245,6 +318,30 @@ async fn strike(node: &Node, proxy: &Proxy, rule: &RuleHandle, point: &CrashPoin
             return kill();
         }
         rule.release_one(Action::Pass);
+    }
+}
+
+/// How the app server of a node is started that is somebody else's.
+fn starts(
+    workers: &Arc<Workers>,
+    foreign: &'static Foreign,
+    cell: &CellPlan,
+    hello: Hello,
+    around: Around,
+    recorder: &Arc<Recorder>,
+) -> Starts {
+    let clock = cell.setup.clocks.iter().find(|c| c.node == hello.node.0).map(|c| c.offset);
+    Starts { workers: Arc::clone(workers), foreign, hello, around, clock, recorder: Arc::clone(recorder) }
+}
+
+/// With the policy that the cell puts around it: the lab's own, on this side of the process.
+fn guarded(drive: &Drive<'_>, node: u16, inner: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
+    match &drive.cell.policy {
+        Some(p) => {
+            let (settings, terms) = (p.settings.clone(), drive.cell.terms());
+            (p.spec.wrap)(Wrap { inner, settings, terms, clock: drive.clock_of(node) })
+        }
+        None => inner,
     }
 }
 

@@ -10,12 +10,14 @@ use crate::clients;
 use crate::faults;
 use crate::limiters::{self, policies};
 use crate::model::contract::Contract;
+use crate::model::foreign::{Foreign, Way};
 use crate::model::history::{CrashPoint, PlannedCheck};
+use crate::model::http::Form;
 use crate::model::names;
 use crate::model::report::ScenarioSummary;
 use crate::model::scenario::{
-    LimitPlan, LimiterRef, PlannedClock, PlannedDeploy, PlannedFault, Scenario, Setup, TopologyPlan, Variant,
-    Vary,
+    LimitPlan, LimiterRef, NodesAs, PlannedClock, PlannedDeploy, PlannedFault, Scenario, Setup, Time,
+    TopologyPlan, Variant, Vary,
 };
 use crate::model::units::Seed;
 use crate::ports::backend::BackendOptions;
@@ -92,6 +94,11 @@ impl CellPlan {
             Some(name) => format!("{variant} ({name})"),
             None => variant.to_string(),
         }
+    }
+
+    /// Somebody else's program that is its app server, where it is one.
+    pub fn process(&self) -> Option<&'static Foreign> {
+        self.spec.foreign.filter(|f| f.is_process())
     }
 
     /// The limiter's contract, with what the policy makes of it.
@@ -279,7 +286,10 @@ fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(Variant, bool
         }
         let written = chosen.len();
         chosen.extend(scenario.variants.iter().filter(|v| v.limiter == wanted).cloned());
-        if chosen.len() == written {
+        if chosen.len() == written && limiters::find(&wanted.name)?.foreign.is_some_and(Foreign::is_process) {
+            // It brings its own client, and what it does in an outage.
+            chosen.push(Variant { limiter: wanted.clone(), policy: None, client: None });
+        } else if chosen.len() == written {
             // What the scenario compares of its own limiters it compares of this one.
             for other in &scenario.variants {
                 let same = Variant { limiter: wanted.clone(), ..other.clone() };
@@ -344,6 +354,17 @@ fn varied<'a>(scenario: &'a Scenario, changes: &Overrides) -> Result<Vec<(Option
     scenario.vary.iter().filter(wanted).map(one).collect()
 }
 
+/// Puts the app servers of somebody else's program into processes; why that does not fit the scenario, otherwise.
+fn in_processes(setup: &mut Setup, foreign: &Foreign, time: Time) -> Result<(), String> {
+    let own_front = setup.workload.nodes_as == NodesAs::Http;
+    let speaks_http = matches!(foreign.way(), Ok(Way::Http(_)));
+    if own_front && (!speaks_http || setup.workload.front != Form::Honest) {
+        return Err("the scenario is about what an HTTP front of the lab says".to_owned());
+    }
+    setup.workload.nodes_as = NodesAs::Processes;
+    setup.fits(time)
+}
+
 fn settings(scenario: &Scenario, limiter: &LimiterRef) -> Result<Settings, String> {
     let LimitPlan { limit, window } = scenario.limit;
     Settings::new(limiters::find(&limiter.name)?, limit, window, &limiter.params)
@@ -369,6 +390,11 @@ fn cell(
             (Settings::new(spec, limit, window, &limiter.params)?, Some(why))
         }
         Err(why) => return Err(why),
+    };
+    let mut setup = setup.clone();
+    let refused = match spec.foreign.filter(|f| f.is_process()) {
+        Some(foreign) => refused.or_else(|| in_processes(&mut setup, foreign, scenario.time).err()),
+        None => refused,
     };
     let client = clients::find(variant.client.as_deref().unwrap_or(clients::DEFAULT))?;
     let name = vary.map(|v| v.name.as_str());
@@ -397,7 +423,7 @@ fn cell(
         checks: checks_on(""),
         checks_on: backends.into_iter().map(|b| (b.clone(), checks_on(b))).collect(),
         variation: name.map(str::to_owned),
-        setup: setup.clone(),
+        setup,
         refused,
         deploys: deploys?,
         crashes: Vec::new(),

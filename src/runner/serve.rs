@@ -21,7 +21,7 @@ use crate::limiters::{self, policies};
 use crate::model::contract::Contract;
 use crate::model::op::{Decision, Trace, ceil_millis};
 use crate::model::protocol::{
-    Answer, Failure, FailureKind, Hello, LONGEST_LINE, Ready, Request, VERSION, What,
+    Answer, Failure, FailureKind, Hello, LONGEST_LINE, PRESET, Ready, Request, TRAFFIC, VERSION, What,
 };
 use crate::model::scenario::LimiterRef;
 use crate::model::units::{Limit, Window};
@@ -142,7 +142,13 @@ pub async fn serve(
         }
     };
     let contract = Some(node.contract.clone());
-    let ready = Ready { ready: true, contract, now_us: Some(node.clock.now_us()), error: None };
+    let ready = Ready {
+        ready: true,
+        contract,
+        now_us: Some(node.clock.now_us()),
+        capabilities: [PRESET, TRAFFIC].map(str::to_owned).to_vec(),
+        ..Ready::default()
+    };
     write_line(&mut output, &ready)?;
     output.flush()?;
     let (answers, outbox) = std::sync::mpsc::channel();

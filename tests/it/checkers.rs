@@ -338,6 +338,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         backend: "local".to_owned(),
         server: ServerInfo::default(),
         http: false,
+        foreign: false,
         topology: None,
         limit: plan.scenario.limit.limit,
         nodes: 1,

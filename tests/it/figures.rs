@@ -58,6 +58,8 @@ fn the_figures_are_what_the_history_says() {
         (FirstRefused, 3.0),
         (MostInWindow, 2.0),
         (Undecided, 1.0),
+        // The only call of its identity.
+        (RefusedBelowLimit, 1.0),
         (RequestsSent, 5.0),
         (Refused, 1.0),
         // The fourth call, answered 144 ms after the first began.

@@ -106,7 +106,7 @@ async function main(words) {
     say({ ready: false, error: error.message })
     return 2
   }
-  say({ ready: true, name: variant.package, version: variant.version, capabilities: [] })
+  say({ ready: true, name: variant.package, version: variant.version, capabilities: [], now_us: Date.now() * 1000 })
   const open = new Set()
   for await (const line of lines) {
     let request

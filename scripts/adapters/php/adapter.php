@@ -229,7 +229,7 @@ try {
     exit(2);
 }
 $version = installed_version('php-illuminate-redis');
-say(['ready' => true, 'name' => 'laravel', 'version' => $version, 'capabilities' => []]);
+say(['ready' => true, 'name' => 'laravel', 'version' => $version, 'capabilities' => [], 'now_us' => (int) (microtime(true) * 1e6)]);
 
 while (($line = fgets(STDIN)) !== false) {
     $request = json_decode($line, true);

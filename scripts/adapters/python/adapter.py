@@ -153,7 +153,8 @@ def main(arguments):
     except Exception as error:
         lines.say({"ready": False, "error": str(error) or repr(error)})
         return 2
-    lines.say({"ready": True, "name": variant.package, "version": variant.version, "capabilities": []})
+    lines.say({"ready": True, "name": variant.package, "version": variant.version,
+               "capabilities": [], "now_us": time.time_ns() // 1000})
     serve(lines, limiter, workers)
     return 0
 

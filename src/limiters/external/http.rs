@@ -24,6 +24,9 @@ use crate::model::http::{
     RETRY_AFTER, X, shortened,
 };
 use crate::model::op::Decision;
+use crate::model::foreign::HttpWay;
+use crate::model::protocol::Hello;
+use crate::model::template::{Filling, Template};
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
@@ -96,17 +99,83 @@ impl Target {
         Self { named: false, ..self }
     }
 
-    fn request(&self, own: &[(&'static str, &str)]) -> Result<Request<Empty<Bytes>>, StoreError> {
+    fn request(&self, own: &[(&'static str, &str)], asked: Option<&Asked>) -> Result<Request<Empty<Bytes>>, StoreError> {
         let cannot = |e: hyper::http::Error| StoreError::NotConnected(format!("this cannot be asked: {e}"));
-        let mut request = Request::get(&self.path).header(HOST, &self.authority);
+        let (method, path) = asked.map_or(("GET", &self.path), |a| (a.method.as_str(), &a.path));
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.authority);
+        for (name, value) in asked.iter().flat_map(|a| &a.fields) {
+            request = request.header(name, value.as_bytes());
+        }
         for (name, value) in &self.fields {
             request = request.header(name, value);
         }
-        let named = |name: &str| self.named && !self.fields.contains_key(name);
+        let there = |name: &str| asked.is_some_and(|a| a.fields.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)));
+        let named = |name: &str| self.named && !self.fields.contains_key(name) && !there(name);
         for (name, value) in own.iter().filter(|(name, _)| named(name)) {
             request = request.header(*name, value.as_bytes());
         }
         request.body(Empty::new()).map_err(cannot)
+    }
+}
+
+/// How a service of somebody else's is asked.
+#[derive(Debug, Clone)]
+pub struct Asks {
+    pub way: &'static HttpWay,
+    /// What its app server was told.
+    pub base: Hello,
+    pub port: u16,
+}
+
+/// The same for one call.
+struct Asked {
+    method: String,
+    path: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Asks {
+    fn call(&self, key: &str, cost: Cost, id: u32) -> Result<Asked, StoreError> {
+        // A key may hold anything, and is part of an address.
+        let escaped: String = key.bytes().map(escaped).collect();
+        let base = &self.base;
+        let with = |key| Filling {
+            key,
+            cost: cost.get(),
+            limit: base.limit.get(),
+            window_ms: base.window_ms.millis(),
+            node: base.node.0,
+            id: id.into(),
+            port: self.port,
+            redis: &base.redis,
+            now_us: crate::ports::clock::system().wall_us(),
+        };
+        let cannot = StoreError::Unexpected;
+        let filled = |(name, t): (&String, &Template)| Ok((name.clone(), t.fill(&with(key)).map_err(cannot)?));
+        Ok(Asked {
+            method: self.way.method.clone(),
+            path: self.way.path.fill(&with(&escaped)).map_err(cannot)?,
+            fields: self.way.headers.iter().map(filled).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What an answer comes to: refused by one of its statuses, admitted by one below 400, and nothing else.
+    fn meant(&self, status: u16, decision: Decision) -> Result<Decision, StoreError> {
+        let refused = self.way.refused.contains(&status);
+        if !refused && status >= 400 {
+            let known: Vec<String> = self.way.refused.iter().map(u16::to_string).collect();
+            let why = format!("it answered {status}, which is no success and none of what refused names ({})", known.join(", "));
+            return Err(StoreError::Unexpected(why));
+        }
+        Ok(Decision { allowed: !refused, retry_after: decision.retry_after.filter(|_| refused), ..decision })
+    }
+}
+
+/// A byte as addresses write it.
+fn escaped(byte: u8) -> String {
+    match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
     }
 }
 
@@ -119,13 +188,20 @@ pub struct Http {
     /// Connections on which nothing is open.
     idle: Mutex<Vec<Sender>>,
     watch: Option<Arc<Watch>>,
+    asks: Option<Asks>,
 }
 
 impl Http {
     /// `limit` stands in where an answer tells none; `watch` knows what the service did, where the lab is the
     /// service.
     pub fn new(target: Target, limit: Limit, within: Duration, watch: Option<Arc<Watch>>) -> Self {
-        Self { target, limit, within, idle: Mutex::default(), watch }
+        Self { target, limit, within, idle: Mutex::default(), watch, asks: None }
+    }
+
+    /// The same for a service that is asked in a way of its own.
+    #[must_use]
+    pub fn asking(self, asks: Asks) -> Self {
+        Self { asks: Some(asks), ..self }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Sender>> {
@@ -148,8 +224,8 @@ impl Http {
     }
 
     /// Asks once. A kept connection that turns out to be closed, with nothing sent on it, is no answer.
-    async fn ask(&self, own: &[(&'static str, &str)]) -> Result<Answer, StoreError> {
-        let mut request = self.target.request(own)?;
+    async fn ask(&self, own: &[(&'static str, &str)], asked: Option<&Asked>) -> Result<Answer, StoreError> {
+        let mut request = self.target.request(own, asked)?;
         loop {
             let kept = self.idle().pop();
             let again = kept.is_some();
@@ -183,9 +259,10 @@ impl Http {
     }
 
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
-        let (id, cost) = (current_op().to_string(), cost.get().to_string());
-        let own = [(IDENTITY, key), (COST, cost.as_str()), (REQUEST_ID, id.as_str())];
-        let asked = tokio::time::timeout(self.within, self.ask(&own)).await;
+        let (id, costs) = (current_op().to_string(), cost.get().to_string());
+        let own = [(IDENTITY, key), (COST, costs.as_str()), (REQUEST_ID, id.as_str())];
+        let call = self.asks.as_ref().map(|asks| asks.call(key, cost, current_op())).transpose()?;
+        let asked = tokio::time::timeout(self.within, self.ask(&own, call.as_ref())).await;
         let late = || {
             // Nobody knows how far it came.
             mark_sent();
@@ -215,6 +292,10 @@ impl Http {
             return Err(StoreError::NoAnswer(format!("it answered {} {what}", answer.status)));
         }
         let decision = answer.decision(self.limit);
+        let decision = match &self.asks {
+            Some(asks) => asks.meant(answer.status, decision)?,
+            None => decision,
+        };
         Ok(Decision { source: source.unwrap_or(decision.source), ..decision })
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use super::heard;
 use crate::model::op::{Decision, Source};
-use crate::model::protocol::{Answer, Hello, LONGEST_LINE, Ready, Request, What};
+use crate::model::protocol::{Answer, Hello, LONGEST_LINE, PRESET, Ready, Request, TRAFFIC, What};
 use crate::model::units::{Cost, Limit};
 use crate::ports::BoxFuture;
 use crate::ports::limiter::Limiter;
@@ -23,7 +23,7 @@ use crate::ports::store::{StoreError, Traffic, mark_sent, note_clock, note_conta
 /// Longer than any client here waits for its store, and than guarded work takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// For a process to start, and to connect.
-const GREETING: Duration = Duration::from_secs(60);
+pub const GREETING: Duration = Duration::from_secs(60);
 
 /// The two ends of a process.
 pub struct Ends {
@@ -46,6 +46,22 @@ pub struct Worker {
     around: Around,
     limit: Limit,
     tasks: [AbortHandle; 2],
+    ready: Ready,
+    /// How long a call waits for its answer. Whoever is late has none, and is not to be blamed; without one, it
+    /// has broken the protocol by then.
+    deadline: Option<Duration>,
+}
+
+/// How long one is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Waits {
+    pub greeting: Duration,
+    pub deadline: Option<Duration>,
+}
+
+impl Waits {
+    /// For a process of the lab's own.
+    pub const OWN: Self = Self { greeting: GREETING, deadline: None };
 }
 
 #[derive(Default)]
@@ -100,7 +116,7 @@ impl Shared {
 
 impl Worker {
     /// Says hello, and returns when it is ready; why not, otherwise.
-    pub async fn greet(ends: Ends, hello: &Hello, around: Around) -> Result<(Self, Ready), String> {
+    pub async fn greet(ends: Ends, hello: &Hello, around: Around, waits: Waits) -> Result<(Self, Ready), String> {
         let Ends { mut stdin, stdout } = ends;
         let mut lines = Lines { from: stdout, held: Vec::new(), begin: 0 };
         let greeting = async {
@@ -108,8 +124,8 @@ impl Worker {
             let _ = stdin.write_all(&line(hello)).await;
             lines.next().await
         };
-        let said = tokio::time::timeout(GREETING, greeting).await;
-        let said = said.map_err(|_| format!("it was not ready within {} s", GREETING.as_secs()))??;
+        let said = tokio::time::timeout(waits.greeting, greeting).await;
+        let said = said.map_err(|_| format!("it was not ready within {} ms", waits.greeting.as_millis()))??;
         let said = said.ok_or("it ended before it was ready")?;
         let ready: Ready = serde_json::from_slice(&said).map_err(|e| {
             format!("its first line does not say whether it is ready ({e}): {}", shown(&said))
@@ -123,7 +139,8 @@ impl Worker {
         let reading = tokio::spawn(read(lines, Arc::clone(&shared), settled)).abort_handle();
         let writing = tokio::spawn(write(stdin, outbox)).abort_handle();
         let tasks = [reading, writing];
-        Ok((Self { shared, lines: sender, around, limit: hello.limit, tasks }, ready))
+        let (limit, deadline) = (hello.limit, waits.deadline);
+        Ok((Self { shared, lines: sender, around, limit, tasks, ready: ready.clone(), deadline }, ready))
     }
 
     /// What it did wrong, if anything: then no answer of it is to be believed.
@@ -133,6 +150,9 @@ impl Worker {
 
     /// What it sent to the store so far; nothing where it cannot say any more.
     pub async fn traffic(&self) -> Traffic {
+        if !self.ready.can(TRAFFIC) {
+            return Traffic::default();
+        }
         let Ok(answer) = self.ask(What::Traffic).await else { return Traffic::default() };
         Traffic { commands: answer.commands.unwrap_or(0), round_trips: answer.round_trips.unwrap_or(0) }
     }
@@ -152,9 +172,15 @@ impl Worker {
         let request = Request { id, what, skipped_us: (self.around.skipped_us)() };
         // Where nobody writes any more the end is told by the reader.
         let _ = self.lines.send(line(&request));
-        match tokio::time::timeout(PATIENCE, told).await {
+        match tokio::time::timeout(self.deadline.unwrap_or(PATIENCE), told).await {
             Ok(Ok(told)) => told,
             Ok(Err(_)) => Err(StoreError::NodeDied),
+            // What it still says of it is nobody's any more.
+            Err(_) if self.deadline.is_some() => {
+                mark_sent();
+                let within = self.deadline.unwrap_or_default().as_millis();
+                Err(StoreError::NoAnswer(format!("its app server did not answer within {within} ms")))
+            }
             Err(_) => {
                 Err(self.shared.fail(&format!("it did not answer request {id} in {} s", PATIENCE.as_secs())))
             }
@@ -206,6 +232,9 @@ impl Limiter for Worker {
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
+            if !self.ready.can(PRESET) {
+                return super::preset_by_calls(self, key, used).await;
+            }
             let answer = self.ask(What::Preset { key: key.to_owned(), used }).await?;
             answer.error.map_or(Ok(()), |failure| Err(heard(failure)))
         })
@@ -328,7 +357,7 @@ mod tests {
         });
         let hello: Hello = serde_json::from_str(HELLO).unwrap();
         let ends = Ends { stdin: Box::new(stdin), stdout: Box::new(stdout) };
-        Worker::greet(ends, &hello, around(settled)).await.map(|(worker, _)| worker)
+        Worker::greet(ends, &hello, around(settled), Waits::OWN).await.map(|(worker, _)| worker)
     }
 
     async fn call(worker: &Worker) -> Completion {

@@ -9,7 +9,7 @@
 mod crash;
 mod reader;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -171,6 +171,11 @@ pub enum Event {
         what: String,
         at: Nanos,
     },
+    /// What an app server of somebody else's says it is: a library and its version.
+    Adapter {
+        name: String,
+        at: Nanos,
+    },
     /// Commands that a node of a cluster processed in the round, the lab's own among them.
     Load {
         node: String,
@@ -279,6 +284,9 @@ pub struct CellHeader {
     /// Whether calls went over HTTP, to a front before each node.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub http: bool,
+    /// Whether the limiter runs in processes of somebody else's: what they do not tell of themselves is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
     /// Which servers there are; one where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<String>,
@@ -417,6 +425,8 @@ pub struct Round {
     pub faults: Vec<Faulted>,
     /// What was changed of the app servers, and when.
     pub changes: Vec<(Nanos, String)>,
+    /// What app servers of somebody else's say they are.
+    pub adapters: BTreeSet<String>,
     /// Commands that each node of a cluster processed.
     pub loads: Vec<u64>,
     /// Keys that the servers evicted, all together, and scripts they were asked for and did not know.

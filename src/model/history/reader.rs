@@ -227,6 +227,10 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             round.began = at;
             return Ok(());
         }
+        Event::Adapter { name, .. } => {
+            round.adapters.insert(name);
+            return Ok(());
+        }
         Event::Change { what, at } => {
             round.changes.push((at, what));
             return Ok(());

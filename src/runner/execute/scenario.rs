@@ -281,7 +281,8 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         client_named: cell.client_named,
         backend: backend.to_owned(),
         server: server.clone(),
-        http: cell.setup.workload.nodes_as == NodesAs::Http,
+        http: cell.setup.workload.nodes_as == NodesAs::Http || cell.process().is_some_and(|f| f.http.is_some()),
+        foreign: cell.process().is_some(),
         topology: Some(cell.setup.topology.kind.clone()).filter(|kind| kind != "single"),
         limit: cell.setup.limit.limit,
         nodes: u16::try_from(cell.setup.workload.most_nodes()).unwrap_or(u16::MAX),
@@ -306,6 +307,8 @@ fn too_long(plan: &Plan, cell: &CellPlan) -> Option<String> {
     let waited = plan.scenario.time == Time::Skipped && drive::time_of(plan, cell) == Time::Real;
     let why = if cell.contract().in_background {
         "it works behind its calls, where time cannot be skipped"
+    } else if cell.process().is_some() {
+        "it goes by the clock of its process, which cannot be moved on"
     } else {
         "it reads the server's clock, which cannot be moved on"
     };

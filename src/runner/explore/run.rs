@@ -351,6 +351,7 @@ impl Exploration {
             checks: checks.collect(),
             figures,
             honesty: CellHonesty::default(),
+            adapters: Vec::new(),
             told: Vec::new(),
             search: Some(search.unwrap_or_else(|| self.searched(&Explored::default(), &|_| None))),
             errors: Default::default(),

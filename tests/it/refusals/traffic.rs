@@ -123,6 +123,7 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
         backend: String::new(),
         server: ServerInfo::default(),
         http: false,
+        foreign: false,
         topology: None,
         limit: limit(settings.limit),
         nodes: 2,
