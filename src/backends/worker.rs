@@ -118,16 +118,16 @@ impl Workers {
                 Ok(command)
             }
             Launch::Other(Other { command, folder, env, .. }) => {
+                let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
                 let (program, args) = command.split_first().ok_or_else(|| failed("no program is named"))?;
                 // A path is beside the file that names it, a name is one of the system's.
+                let folder = std::path::absolute(here).map_err(failed)?;
                 let beside = folder.join(program);
                 let program = if program.contains('/') && beside.exists() { beside } else { program.into() };
                 let mut command = Command::new(program);
                 command.args(args).envs(env.iter().map(|(n, v)| (n, v)));
                 command.env(processes::MARK, &self.folder);
-                if !folder.as_os_str().is_empty() {
-                    command.current_dir(folder);
-                }
+                command.current_dir(&folder);
                 Ok(command)
             }
         }

@@ -1,6 +1,7 @@
 //! A limiter of somebody else's: how it is reached, and what it promises. This is `[limiter.NAME]` of `rl-lab.toml`.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -135,15 +136,15 @@ pub struct Declared {
     /// What its callers get while the store does not answer.
     #[serde(default = "error", skip_serializing_if = "is_error")]
     pub on_outage: OnOutage,
-    /// What a local limiter admits instead, for each app server, where it falls back to one.
+    /// What a local limiter admits instead, for each app server, where it falls back to one; the limit where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Limit>,
-    /// The longest that a key may live, in windows; as long as it likes where absent, but not for ever.
+    /// The longest that a key may live; as long as it likes where absent, but not for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_ttl_at_most: Option<Window>,
-    /// How long a caller that used up its limit is refused from then on, where that is longer than the window.
+    /// For how many windows a caller that used up its limit is refused from then on, where those are its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lockout: Option<Window>,
+    pub lockout_windows: Option<NonZeroU32>,
     /// Whether it goes on after a call has its answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_background: bool,
@@ -252,11 +253,8 @@ impl Declared {
         if self.capacity.is_some() && self.bound != DeclaredBound::Bucket {
             return Err("contract: capacity belongs to bound = \"bucket\"".to_owned());
         }
-        if self.fallback.is_some() != (self.on_outage == OnOutage::Fallback) {
-            return Err(
-                "contract: on_outage = \"fallback\" and fallback, what is admitted then, go together"
-                    .to_owned(),
-            );
+        if self.fallback.is_some() && self.on_outage != OnOutage::Fallback {
+            return Err("contract: fallback belongs to on_outage = \"fallback\"".to_owned());
         }
         Ok(())
     }
@@ -279,9 +277,10 @@ impl Declared {
             clock_resolution_ms: self.clock_resolution_ms,
             denials: self.denials,
             on_outage: self.on_outage,
-            fallback: self.fallback.map(|limit| Bound::FixedWindow { limit, window }),
+            fallback: (self.on_outage == OnOutage::Fallback)
+                .then(|| Bound::FixedWindow { limit: self.fallback.unwrap_or(limit), window }),
             key_ttl_at_most: Some(self.key_ttl_at_most.unwrap_or(Window::LONGEST)),
-            lockout: self.lockout,
+            lockout: self.lockout_windows.and_then(|n| window.times(n.get())),
             across_keys: None,
             algorithm: None,
             round_trips_at_most: None,

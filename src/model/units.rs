@@ -82,6 +82,11 @@ impl Window {
         }
     }
 
+    /// So many of it, where that is not too long.
+    pub fn times(self, n: u32) -> Option<Self> {
+        Self::from_millis(self.0.checked_mul(n.into())?).ok()
+    }
+
     pub fn millis(self) -> u64 {
         self.0
     }

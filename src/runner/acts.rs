@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::drive::keys_of;
 use super::faults::Faults;
+use super::keys::keys_of;
 use super::record::Recorder;
 use super::stats::Stats;
 use crate::clients::patient::Patient;

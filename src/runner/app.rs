@@ -15,8 +15,8 @@ use super::record::Recorder;
 use crate::backends::port;
 use crate::backends::worker::{Launch, Other, Pipes, Worker as Process, Workers};
 use crate::limiters::external::http::{Asks, Http, Target};
-use crate::limiters::external::worker::{Around, Ends, Waits, Worker};
 use crate::limiters::external::preset_by_calls;
+use crate::limiters::external::worker::{Around, Ends, Waits, Worker};
 use crate::model::foreign::{Foreign, Way};
 use crate::model::history::Event;
 use crate::model::offset::Offset;
@@ -116,12 +116,17 @@ impl Starts {
         let greeted = Worker::greet(ends, &self.hello, self.around.clone(), waits).await;
         let told = |why: String| {
             let node = self.hello.node;
-            anyhow!("node {node}, a process ({}): {why}{}", self.foreign.command.join(" "), process.last_words())
+            anyhow!(
+                "node {node}, a process ({}): {why}{}",
+                self.foreign.command.join(" "),
+                process.last_words()
+            )
         };
         let (worker, ready) = greeted.map_err(told)?;
         if let Some(offset) = self.wrong() {
-            clock_is_off(&ready, offset, before)
-                .map_err(|why| Absent::Clock(format!("the clock of node {} cannot be set {offset}: {why}", self.hello.node)))?;
+            clock_is_off(&ready, offset, before).map_err(|why| {
+                Absent::Clock(format!("the clock of node {} cannot be set {offset}: {why}", self.hello.node))
+            })?;
         }
         let names = [ready.name, ready.version].into_iter().flatten().collect::<Vec<_>>().join(" ");
         let worker = Arc::new(worker);

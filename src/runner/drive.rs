@@ -11,6 +11,7 @@ use super::acts::Acts;
 use super::deploy::Deployed;
 use super::faults::Faults;
 use super::fronts;
+use super::keys::{RoundKeys, held};
 use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
 use super::reach::{Reach, add_traffic, connect};
@@ -137,10 +138,13 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             NodesAs::Tasks | NodesAs::Http => None,
         };
         let prefix = format!("{}-{index}:", drive.prefix);
-        acts.begin_round(&prefix);
+        let own = RoundKeys::from_now(drive, &mut probe, &prefix).await?;
+        acts.begin_round(own.pattern());
         let key = format!("{prefix}{}", workload.identity(0));
         let drift_before = drive.recorder.wall_drift_ns();
-        let epoch_ns_at_zero = Some(drive.recorder.epoch_ns_at_zero().saturating_add(drift_before));
+        let apart_us = if goes_along(drive.cell) { 0 } else { drive.recorder.skipped_us() };
+        let epoch = drive.recorder.epoch_ns_at_zero().saturating_add(drift_before);
+        let epoch_ns_at_zero = Some(epoch.saturating_sub(apart_us.saturating_mul(1000)));
         drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
         drive.recorder.expect_ops(usize::try_from(workload.requests())?);
         if let Some(point) = point {
@@ -163,7 +167,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             for region in drive.regions.iter().skip(1) {
                 stores.push(admin(*region).await?);
             }
-            Some(Arc::new(Aging::new(stores, &prefix, moments)))
+            Some(Arc::new(Aging::new(stores, own.pattern(), moments)))
         } else {
             None
         };
@@ -171,6 +175,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             recorder: Arc::clone(drive.recorder),
             stop: drive.recorder.stop(),
             aging: aging.clone(),
+            apart_us,
         };
         let mut loads = Vec::new();
         for seed in drive.servers() {
@@ -205,7 +210,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let mut looking = probe.clone();
         let calls = async {
             let looked = match point {
-                Some(point) => crash_first(drive, &offer, point, processes.as_ref(), &mut looking).await,
+                Some(point) => {
+                    crash_first(drive, &offer, point, processes.as_ref(), (&mut looking, &own)).await
+                }
                 None => Ok(None),
             };
             let rest = looked.as_ref().ok().and_then(Option::as_ref);
@@ -252,13 +259,13 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             drive.recorder.event(Event::Stats { evicted_keys, noscript, at: drive.recorder.now() });
         }
         if drive.servers().is_empty() {
-            probe_keys(drive, &mut probe, &prefix).await?;
+            own.probe(drive, &mut probe).await?;
         }
         for (seed, before) in drive.servers().iter().zip(&loads) {
             let mut node = admin(*seed).await?;
             let commands = Stats::of(&mut node).await?.since(*before).commands;
             drive.recorder.event(Event::Load { node: seed.to_string(), commands, at: drive.recorder.now() });
-            probe_keys(drive, &mut node, &prefix).await?;
+            own.probe(drive, &mut node).await?;
         }
         drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });
         let clock_step_ns = drive.recorder.wall_drift_ns() - drift_before;
@@ -331,6 +338,12 @@ pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
     }
 }
 
+/// Whether the limiter's clock has gone along with all that was skipped so far: nobody can move a server's, and
+/// somebody else's process has a clock of its own.
+fn goes_along(cell: &CellPlan) -> bool {
+    cell.contract().clock != DecidingClock::Server && cell.process().is_none_or(|f| f.skips_time)
+}
+
 /// Whether the server tells when a key expires, and not only in how long (from 7.0).
 async fn tells_moments(connection: &mut Patient) -> bool {
     redis::cmd("PEXPIRETIME").arg("rl-lab:none").query_async::<i64>(connection).await.is_ok()
@@ -352,7 +365,7 @@ async fn crash_first(
     offer: &Offer<'_>,
     point: &CrashPoint,
     processes: Option<&Processes>,
-    probe: &mut Patient,
+    (probe, own): (&mut Patient, &RoundKeys),
 ) -> anyhow::Result<Option<WorkloadPlan>> {
     let with = |calls: &[PlannedCall]| WorkloadPlan { calls: calls.to_vec(), ..offer.plan.clone() };
     let (first, rest) = offer.plan.calls.split_at(1);
@@ -363,7 +376,7 @@ async fn crash_first(
         None => call.await,
     }
     let mut left = Vec::new();
-    for key in keys_of(probe, &offer.prefix).await? {
+    for key in own.list(probe).await? {
         let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(probe).await?;
         let kind: String = redis::cmd("TYPE").arg(&key).query_async(probe).await?;
         let holds = held(probe, &key, &kind).await?;
@@ -392,11 +405,12 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
         };
         let prefix = format!("{}-{round}:", drive.prefix);
         let key = format!("{prefix}{}", drive.cell.setup.workload.identity(0));
+        let own = RoundKeys::from_now(drive, &mut probe, &prefix).await?;
         let before = processes.as_ref().map_or(0, Processes::sent);
         let call = as_call(Call::new(0, 0), nodes[0].acquire(&key, Cost::ONE));
         let (answer, _) = call.await;
         answer.map_err(|e| anyhow!("the call that is to be crashed does not even succeed: {e}"))?;
-        for key in keys_of(&mut probe, &prefix).await? {
+        for key in own.list(&mut probe).await? {
             redis::cmd("DEL").arg(key).exec_async(&mut probe).await?;
         }
         steps = processes.map_or_else(|| told.steps(), |p| p.steps(before));
@@ -483,66 +497,6 @@ fn parse_info(text: &str) -> ServerInfo {
             version: field("redis_version").unwrap_or("unknown").to_owned(),
         },
     }
-}
-
-/// Lists the round's keys (a limiter may put something before the key it was given) to the end and records the expiry of each.
-async fn probe_keys(drive: &Drive<'_>, connection: &mut Patient, prefix: &str) -> anyhow::Result<()> {
-    for key in keys_of(connection, prefix).await? {
-        let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
-        let (mut holds, mut bytes, mut kind) = (None, None, None);
-        if drive.cell.setup.observe.memory {
-            let told: String = redis::cmd("TYPE").arg(&key).query_async(connection).await?;
-            holds = held(connection, &key, &told).await?;
-            bytes = memory(connection, &key).await?;
-            kind = Some(told).filter(|k| k != "none");
-        }
-        drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
-    }
-    Ok(())
-}
-
-/// The keys that hold this prefix, each once.
-pub async fn keys_of(connection: &mut Patient, prefix: &str) -> Result<Vec<String>, redis::RedisError> {
-    let mut all = Vec::new();
-    let mut cursor: u64 = 0;
-    loop {
-        let scan = redis::cmd("SCAN")
-            .arg(cursor)
-            .arg("MATCH")
-            .arg(format!("*{prefix}*"))
-            .arg("COUNT")
-            .arg(1000)
-            .to_owned();
-        let (next, keys): (u64, Vec<String>) = scan.query_async(connection).await?;
-        all.extend(keys);
-        cursor = next;
-        if cursor == 0 {
-            // A key may be told twice while the table grows.
-            all.sort();
-            all.dedup();
-            return Ok(all);
-        }
-    }
-}
-
-/// A counter's value, or how many members the key has.
-async fn held(connection: &mut Patient, key: &str, kind: &str) -> anyhow::Result<Option<i64>> {
-    let ask = match kind {
-        "string" => "GET",
-        "zset" => "ZCARD",
-        "hash" => "HLEN",
-        "list" => "LLEN",
-        "set" => "SCARD",
-        _ => return Ok(None),
-    };
-    let answer: redis::Value = redis::cmd(ask).arg(key).query_async(connection).await?;
-    Ok(redis::from_redis_value(answer).ok())
-}
-
-/// What the server says the key takes, all its members counted.
-async fn memory(connection: &mut Patient, key: &str) -> anyhow::Result<Option<u64>> {
-    let ask = redis::cmd("MEMORY").arg("USAGE").arg(key).arg("SAMPLES").arg(0).to_owned();
-    Ok(ask.query_async(connection).await?)
 }
 
 /// CPU time of the calling thread.

@@ -16,6 +16,7 @@ use super::drive;
 use super::exit::{self, Exit};
 use super::explore::run::{Exploration, Lent};
 use super::judge;
+use super::nodes::Unfit;
 use super::out::RunFolder;
 use super::plan::{CellPlan, Plan};
 use super::record::{Recorder, Stop};
@@ -68,6 +69,8 @@ pub trait Progress: Send + Sync {
 
 /// Why a run stops before its end.
 enum Halt {
+    /// Of one cell, whose app server is somebody else's.
+    Unfit(String),
     Environment(String),
     Broken(String),
     Interrupted,
@@ -139,13 +142,27 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         matrix: None,
         claims: None,
     };
-    let mut run =
-        Run { request: &request, progress, recorder, folder, report, metrics: Vec::new(), workers: None };
+    let mut run = Run {
+        request: &request,
+        progress,
+        recorder,
+        folder,
+        report,
+        metrics: Vec::new(),
+        workers: None,
+        unfit: Vec::new(),
+    };
     let (halted, error) = match run.with_servers().await {
         Ok(()) => (Exit::Ok, None),
         Err(Halt::Interrupted) => (Exit::Ok, Some(run.interrupted())),
-        Err(Halt::Environment(text)) => (Exit::Environment, Some(text)),
+        Err(Halt::Environment(text) | Halt::Unfit(text)) => (Exit::Environment, Some(text)),
         Err(Halt::Broken(text)) => (Exit::Broken, Some(text)),
+    };
+    let unfit = run.unfit.join("\n");
+    let (halted, error) = match (error, unfit.is_empty()) {
+        (error, true) => (halted, error),
+        (None, false) => (halted.and(Exit::Environment), Some(unfit)),
+        (Some(error), false) => (halted.and(Exit::Environment), Some(format!("{error}\n{unfit}"))),
     };
     run.report.finished = error.is_none();
     let code = halted.and(request.stop.code().map_or(Exit::Ok, Exit::Interrupted)).code();
@@ -164,6 +181,8 @@ struct Run<'a> {
     /// Of each cell that was driven.
     metrics: Vec<Metrics>,
     workers: Option<Arc<Workers>>,
+    /// Cells whose app servers could not be used, each with why.
+    unfit: Vec<String>,
 }
 
 impl Run<'_> {
@@ -382,7 +401,8 @@ fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Halt> {
 }
 
 fn environment(error: anyhow::Error) -> Halt {
-    Halt::Environment(format!("{error:#}"))
+    let text = format!("{error:#}");
+    if error.downcast_ref::<Unfit>().is_some() { Halt::Unfit(text) } else { Halt::Environment(text) }
 }
 
 /// What a panic said.

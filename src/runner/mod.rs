@@ -1,8 +1,8 @@
 //! Floor 3: the only place where the families meet. plan → stage → drive → judge → store.
 
 mod acts;
-mod app;
 pub mod analyze;
+mod app;
 pub mod claims;
 mod deploy;
 pub mod drive;
@@ -13,6 +13,7 @@ mod faults;
 mod fronts;
 pub mod headers;
 pub mod judge;
+mod keys;
 pub mod linearizable;
 pub mod matrix;
 mod nodes;

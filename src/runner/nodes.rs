@@ -80,6 +80,11 @@ impl Serves {
     }
 }
 
+/// An app server of somebody else's cannot be used: the cell cannot be judged, and others can.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unfit(pub String);
+
 /// Why a node is not there.
 pub enum Absent {
     /// Its clock cannot be set apart here.
@@ -213,11 +218,32 @@ impl Processes {
             };
             match serves {
                 Ok(serves) => Ok(Node { serves, proxy }),
+                Err(absent) if drive.cell.process().is_some() => Err(Unfit(absent.in_words()).into()),
                 Err(Absent::Clock(why)) => Err(anyhow!(why)),
                 Err(Absent::Failed(error)) => Err(error),
             }
         });
-        Ok(Self { nodes: futures_util::future::try_join_all(starting).await? })
+        let all = Self { nodes: futures_util::future::try_join_all(starting).await? };
+        if struck && drive.cell.process().is_some() {
+            all.quiet().await;
+        }
+        Ok(all)
+    }
+
+    /// Waits until the first node has sent what it sends of itself: some listen before they have loaded their
+    /// scripts.
+    async fn quiet(&self) {
+        const STILL: Duration = Duration::from_millis(50);
+        const LOOKS: u32 = 40;
+        let mut before = self.sent();
+        for _ in 0..LOOKS {
+            tokio::time::sleep(STILL).await;
+            let now = self.sent();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
     }
 
     pub fn limiters(&self) -> Vec<Arc<dyn Limiter>> {
@@ -263,7 +289,13 @@ impl Processes {
         tokio::select! {
             biased;
             struck = strike(node, proxy, &rule, point) => struck?,
-            () = &mut call => bail!("the call was over before its node could be killed {}", point.in_words()),
+            () = &mut call => {
+                let why = format!("the call was over before its node could be killed {}", point.in_words());
+                match node.serves {
+                    Serves::Own(..) => bail!(why),
+                    Serves::Other(..) => return Err(Unfit(format!("{why}: it does not send the same each time")).into()),
+                }
+            }
         }
         // It is told of its node's death by the end of what that says.
         call.await;
@@ -278,7 +310,11 @@ impl Processes {
             honesty.round_trips += traffic.round_trips;
             if let Some((pid, why)) = node.serves.failure() {
                 drive.recorder.event(Event::Disbelieved { why: why.clone(), at: drive.recorder.now() });
-                bail!("an app server (process {pid}) broke the protocol: {why}");
+                let why = format!("an app server (process {pid}) broke the protocol: {why}");
+                if drive.cell.process().is_some() {
+                    return Err(Unfit(why).into());
+                }
+                bail!(why);
             }
             node.serves.kill().context("an app server cannot be ended")?;
         }

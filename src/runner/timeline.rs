@@ -51,6 +51,8 @@ pub struct RoundTime {
     pub stop: Stop,
     /// What to age when time is skipped; `None` waits.
     pub aging: Option<Arc<Aging>>,
+    /// What was skipped before and the limiter's clock does not know of: its windows begin by its own.
+    pub apart_us: i64,
 }
 
 impl Timeline for RoundTime {
@@ -59,7 +61,7 @@ impl Timeline for RoundTime {
     }
 
     fn next_edge(&self, window: Window) -> Nanos {
-        let wall = self.recorder.wall_us().saturating_mul(1000);
+        let wall = self.recorder.wall_us().saturating_sub(self.apart_us).saturating_mul(1000);
         let past = wall.rem_euclid(window.nanos());
         let left = if past == 0 { 0 } else { window.nanos() - past };
         Nanos(self.recorder.now().0.saturating_add(left))

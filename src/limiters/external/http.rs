@@ -19,12 +19,12 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::front::Watch;
+use crate::model::foreign::HttpWay;
 use crate::model::http::{
     Answer, CONTENT_TYPE, COST, DATE, DRAFT, Decided, Family, IDENTITY, PROBLEM_JSON, Problem, REQUEST_ID,
     RETRY_AFTER, X, shortened,
 };
 use crate::model::op::Decision;
-use crate::model::foreign::HttpWay;
 use crate::model::protocol::Hello;
 use crate::model::template::{Filling, Template};
 use crate::model::units::{Cost, Limit};
@@ -99,7 +99,11 @@ impl Target {
         Self { named: false, ..self }
     }
 
-    fn request(&self, own: &[(&'static str, &str)], asked: Option<&Asked>) -> Result<Request<Empty<Bytes>>, StoreError> {
+    fn request(
+        &self,
+        own: &[(&'static str, &str)],
+        asked: Option<&Asked>,
+    ) -> Result<Request<Empty<Bytes>>, StoreError> {
         let cannot = |e: hyper::http::Error| StoreError::NotConnected(format!("this cannot be asked: {e}"));
         let (method, path) = asked.map_or(("GET", &self.path), |a| (a.method.as_str(), &a.path));
         let mut request = Request::builder().method(method).uri(path).header(HOST, &self.authority);
@@ -109,7 +113,8 @@ impl Target {
         for (name, value) in &self.fields {
             request = request.header(name, value);
         }
-        let there = |name: &str| asked.is_some_and(|a| a.fields.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)));
+        let there =
+            |name: &str| asked.is_some_and(|a| a.fields.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)));
         let named = |name: &str| self.named && !self.fields.contains_key(name) && !there(name);
         for (name, value) in own.iter().filter(|(name, _)| named(name)) {
             request = request.header(*name, value.as_bytes());
@@ -151,7 +156,8 @@ impl Asks {
             now_us: crate::ports::clock::system().wall_us(),
         };
         let cannot = StoreError::Unexpected;
-        let filled = |(name, t): (&String, &Template)| Ok((name.clone(), t.fill(&with(key)).map_err(cannot)?));
+        let filled =
+            |(name, t): (&String, &Template)| Ok((name.clone(), t.fill(&with(key)).map_err(cannot)?));
         Ok(Asked {
             method: self.way.method.clone(),
             path: self.way.path.fill(&with(&escaped)).map_err(cannot)?,
@@ -164,7 +170,10 @@ impl Asks {
         let refused = self.way.refused.contains(&status);
         if !refused && status >= 400 {
             let known: Vec<String> = self.way.refused.iter().map(u16::to_string).collect();
-            let why = format!("it answered {status}, which is no success and none of what refused names ({})", known.join(", "));
+            let why = format!(
+                "it answered {status}, which is no success and none of what refused names ({})",
+                known.join(", ")
+            );
             return Err(StoreError::Unexpected(why));
         }
         Ok(Decision { allowed: !refused, retry_after: decision.retry_after.filter(|_| refused), ..decision })

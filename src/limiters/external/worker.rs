@@ -116,7 +116,12 @@ impl Shared {
 
 impl Worker {
     /// Says hello, and returns when it is ready; why not, otherwise.
-    pub async fn greet(ends: Ends, hello: &Hello, around: Around, waits: Waits) -> Result<(Self, Ready), String> {
+    pub async fn greet(
+        ends: Ends,
+        hello: &Hello,
+        around: Around,
+        waits: Waits,
+    ) -> Result<(Self, Ready), String> {
         let Ends { mut stdin, stdout } = ends;
         let mut lines = Lines { from: stdout, held: Vec::new(), begin: 0 };
         let greeting = async {
@@ -125,7 +130,8 @@ impl Worker {
             lines.next().await
         };
         let said = tokio::time::timeout(waits.greeting, greeting).await;
-        let said = said.map_err(|_| format!("it was not ready within {} ms", waits.greeting.as_millis()))??;
+        let said =
+            said.map_err(|_| format!("it was not ready within {} ms", waits.greeting.as_millis()))??;
         let said = said.ok_or("it ended before it was ready")?;
         let ready: Ready = serde_json::from_slice(&said).map_err(|e| {
             format!("its first line does not say whether it is ready ({e}): {}", shown(&said))

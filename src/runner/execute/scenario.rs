@@ -101,14 +101,18 @@ impl Run<'_> {
             let lane = u32::try_from(cells.len() + 1).unwrap_or(u32::MAX);
             let recorder =
                 if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
-            let cell = plan.cells[index].clone();
-            let cell = match stage {
-                Ok(stage) => {
-                    let crashing = self.crashing((number, index), plan, &cell, stage, &recorder).await;
-                    crashing.map_err(environment)?.unwrap_or(cell)
+            let mut cell = plan.cells[index].clone();
+            if let Ok(stage) = stage {
+                match self.crashing((number, index), plan, &cell, stage, &recorder).await {
+                    Ok(crashing) => cell = crashing.unwrap_or(cell),
+                    Err(error) if cell.process().is_some() => {
+                        let why = format!("{error:#}");
+                        self.unfit(&cell, &why);
+                        cell.refused = Some(why);
+                    }
+                    Err(error) => return Err(environment(error)),
                 }
-                Err(_) => cell,
-            };
+            }
             cells.push((index, cell, recorder));
         }
         let label = match cells.as_slice() {
@@ -162,7 +166,23 @@ impl Run<'_> {
             let honesty = if runs(recorder) { honesties.next() } else { None };
             self.judge(recorder, honesty.unwrap_or_default());
         }
-        driven.map(|_| ())
+        match driven {
+            Err(Halt::Unfit(why)) => {
+                cells
+                    .iter()
+                    .filter(|(_, cell, _)| cell.process().is_some())
+                    .for_each(|(_, cell, _)| self.unfit(cell, &why));
+                Ok(())
+            }
+            driven => driven.map(|_| ()),
+        }
+    }
+
+    /// Notes that a cell cannot be judged for its app servers, and goes on with others.
+    fn unfit(&mut self, cell: &CellPlan, why: &str) {
+        let text = format!("{}: {why}", cell.label());
+        self.progress.warn(&text);
+        self.unfit.push(text);
     }
 
     /// Drives cells to their end, whatever ends them, and takes back what was broken meanwhile.
@@ -281,7 +301,8 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         client_named: cell.client_named,
         backend: backend.to_owned(),
         server: server.clone(),
-        http: cell.setup.workload.nodes_as == NodesAs::Http || cell.process().is_some_and(|f| f.http.is_some()),
+        http: cell.setup.workload.nodes_as == NodesAs::Http
+            || cell.process().is_some_and(|f| f.http.is_some()),
         foreign: cell.process().is_some(),
         topology: Some(cell.setup.topology.kind.clone()).filter(|kind| kind != "single"),
         limit: cell.setup.limit.limit,
