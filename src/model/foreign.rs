@@ -41,7 +41,8 @@ pub struct Foreign {
     pub limit: Option<Limit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// Whether it goes by the time that `skipped_us` adds, so that waits can be skipped.
+    /// Whether it goes by no clock that the lab cannot move, so that waits can be skipped: by the expiry of keys
+    /// alone, whatever it names them by, or by the time that `skipped_us` adds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_time: bool,
     pub contract: Declared,
@@ -70,8 +71,11 @@ pub struct HttpWay {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LuaWay {
-    /// Beside the file that names it.
-    pub file: PathBuf,
+    /// Beside the file that names it; or the script itself, in `script`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
     pub keys: Vec<Template>,
     #[serde(default)]
     pub args: Vec<Template>,
@@ -227,6 +231,9 @@ impl Foreign {
             Way::Lua(lua) => {
                 templates.extend(lua.keys.iter().map(|t| ("keys", t)));
                 templates.extend(lua.args.iter().map(|t| ("args", t)));
+                if lua.file.is_some() == lua.script.is_some() {
+                    return Err("lua needs its script: file names one, or script is one".to_owned());
+                }
                 let compared = [&lua.allowed.is, &lua.allowed.at_least, &lua.allowed.at_most];
                 if compared.iter().filter(|c| c.is_some()).count() != 1 {
                     return Err("allowed needs one of is, at_least and at_most".to_owned());

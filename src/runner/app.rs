@@ -271,6 +271,17 @@ impl App {
         Ok(())
     }
 
+    /// Whether it has ended; who hung up may be about to.
+    async fn is_gone(&self, running: &Running) -> bool {
+        for _ in 0..20 {
+            if running.process.ended().is_some() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        false
+    }
+
     pub fn pid(&self) -> u32 {
         self.running().process.pid()
     }
@@ -301,7 +312,21 @@ impl App {
 
 impl Limiter for App {
     fn acquire<'a>(&'a self, key: &'a str, cost: Cost) -> BoxFuture<'a, Result<Decision, StoreError>> {
-        Box::pin(async move { self.alive().await?.limiter.acquire(key, cost).await })
+        Box::pin(async move {
+            let running = self.alive().await?;
+            let asked = running.limiter.acquire(key, cost).await;
+            match &asked {
+                // Who is asked in lines says so by its end; a service that is gone has only hung up.
+                Err(StoreError::NoAnswer(_)) if running.worker.is_none() && self.is_gone(&running).await => {
+                    if (self.starts.around.settled)().await {
+                        Err(StoreError::NodeDied)
+                    } else {
+                        asked
+                    }
+                }
+                _ => asked,
+            }
+        })
     }
 
     fn preset<'a>(&'a self, key: &'a str, used: u64) -> BoxFuture<'a, Result<(), StoreError>> {

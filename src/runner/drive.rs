@@ -329,8 +329,7 @@ async fn heartbeat(recorder: Arc<Recorder>) {
 /// behind its calls.
 pub fn time_of(plan: &Plan, cell: &CellPlan) -> Time {
     let contract = cell.contract();
-    // What goes by the expiry of keys alone is carried along with them.
-    let own_time = cell.process().is_some_and(|f| !f.skips_time) && contract.clock == DecidingClock::App;
+    let own_time = cell.process().is_some_and(|f| !f.skips_time);
     match contract.clock {
         _ if contract.in_background || own_time => Time::Real,
         DecidingClock::Server => Time::Real,

@@ -16,7 +16,10 @@ use crate::ports::store::{Reply, Script, Store, StoreError};
 
 /// The text of a script; why not, otherwise.
 pub fn read(of: &Foreign, lua: &LuaWay) -> Result<String, String> {
-    let path = of.folder.join(&lua.file);
+    if let Some(script) = &lua.script {
+        return Ok(script.clone());
+    }
+    let path = of.folder.join(lua.file.as_deref().unwrap_or_else(|| std::path::Path::new("")));
     std::fs::read_to_string(&path).map_err(|e| format!("its script {} cannot be read: {e}", path.display()))
 }
 
