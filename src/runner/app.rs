@@ -104,6 +104,7 @@ impl Starts {
 
     async fn lines(&self) -> Result<(Running, Option<String>), Absent> {
         let (process, pipes) = self.launch(true, 0).await?;
+        let process = Arc::new(process);
         let stdout = pipes.stdout.context("a process' stdout")?;
         let stdin = pipe::Sender::from_owned_fd(pipes.stdin).context("a process' stdin")?;
         let stdout = pipe::Receiver::from_owned_fd(stdout).context("a process' stdout")?;
@@ -113,7 +114,16 @@ impl Starts {
             deadline: Some(self.foreign.deadline.duration()),
         };
         let before = clock::system().wall_us();
-        let greeted = Worker::greet(ends, &self.hello, self.around.clone(), waits).await;
+        // Who says nothing more may still do something, unless it is ended first.
+        let (settled, silent) = (Arc::clone(&self.around.settled), Arc::clone(&process));
+        let around = Around {
+            settled: Arc::new(move || {
+                let _ = silent.kill();
+                settled()
+            }),
+            ..self.around.clone()
+        };
+        let greeted = Worker::greet(ends, &self.hello, around, waits).await;
         let told = |why: String| {
             let node = self.hello.node;
             anyhow!(
@@ -122,7 +132,11 @@ impl Starts {
                 process.last_words()
             )
         };
-        let (worker, ready) = greeted.map_err(told)?;
+        let (worker, ready) = greeted.map_err(&told)?;
+        let promised = self.foreign.contract.contract(self.hello.limit, self.hello.window_ms);
+        if ready.contract.as_ref().is_some_and(|contract| *contract != promised) {
+            return Err(told("it promises something else than the file says".to_owned()).into());
+        }
         if let Some(offset) = self.wrong() {
             clock_is_off(&ready, offset, before).map_err(|why| {
                 Absent::Clock(format!("the clock of node {} cannot be set {offset}: {why}", self.hello.node))
@@ -131,7 +145,7 @@ impl Starts {
         let names = [ready.name, ready.version].into_iter().flatten().collect::<Vec<_>>().join(" ");
         let worker = Arc::new(worker);
         let limiter = Arc::clone(&worker) as Arc<dyn Limiter>;
-        let running = Running { limiter, worker: Some(worker), process: Arc::new(process) };
+        let running = Running { limiter, worker: Some(worker), process };
         Ok((running, Some(names).filter(|n| !n.is_empty())))
     }
 

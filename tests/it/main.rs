@@ -1,5 +1,6 @@
 //! The lab from outside: one binary for all integration tests, so that they link once.
 
+mod adversaries;
 mod backends;
 mod batches;
 mod broken;

@@ -19,7 +19,10 @@ pub fn processes_that_name(path: &Path) -> Vec<String> {
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let args = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let args = String::from_utf8_lossy(&args).replace('\0', " ");
-        if args.contains(path) {
+        // Programs of somebody else's, and their children, bear the run in their environment.
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let marked = String::from_utf8_lossy(&environment).contains(&format!("RL_LAB_RUN_DIR={path}"));
+        if args.contains(path) || marked {
             found.push(format!("process {}: {args}", entry.path().display()));
         }
     }
