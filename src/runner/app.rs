@@ -54,6 +54,8 @@ struct Running {
 
 /// The app server of a node.
 pub struct App {
+    /// What it says it is.
+    pub name: Option<String>,
     starts: Starts,
     now: Mutex<Arc<Running>>,
     /// Whoever finds it gone starts it again, one at a time.
@@ -232,10 +234,8 @@ impl Limiter for Service {
 impl App {
     pub async fn start(starts: Starts) -> Result<Self, Absent> {
         let (running, name) = starts.start().await?;
-        if let Some(name) = name {
-            starts.recorder.event(Event::Adapter { name, at: starts.recorder.now() });
-        }
         Ok(Self {
+            name,
             starts,
             now: Mutex::new(Arc::new(running)),
             starting: tokio::sync::Mutex::default(),

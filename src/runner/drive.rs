@@ -146,6 +146,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let epoch = drive.recorder.epoch_ns_at_zero().saturating_add(drift_before);
         let epoch_ns_at_zero = Some(epoch.saturating_sub(apart_us.saturating_mul(1000)));
         drive.recorder.event(Event::Round { index, at: drive.recorder.now(), epoch_ns_at_zero });
+        if let Some(processes) = &processes {
+            processes.introduce(drive.recorder);
+        }
         drive.recorder.expect_ops(usize::try_from(workload.requests())?);
         if let Some(point) = point {
             add_traffic(&mut honesty, &stores);

@@ -272,6 +272,17 @@ impl Processes {
         steps
     }
 
+    /// What they say they are, taken down in the round that is open.
+    pub fn introduce(&self, recorder: &Recorder) {
+        for node in &self.nodes {
+            if let Serves::Other(app, _) = &node.serves
+                && let Some(name) = app.name.clone()
+            {
+                recorder.event(Event::Adapter { name, at: recorder.now() });
+            }
+        }
+    }
+
     /// How many commands the first node has sent so far.
     pub fn sent(&self) -> usize {
         self.nodes.first().and_then(|n| n.proxy.as_ref()).map_or(0, |proxy| proxy.transcripts().len())

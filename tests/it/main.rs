@@ -16,6 +16,7 @@ mod front;
 mod ground;
 mod imports;
 mod layers;
+mod libraries;
 mod lifecycle;
 mod limiters;
 mod linearizable;

@@ -1,0 +1,157 @@
+//! Real libraries on a real Redis, through the adapters of `scripts/adapters`: what is known of each comes out.
+
+use std::path::{Path, PathBuf};
+
+use rl_lab::model::figures::Figure;
+use rl_lab::model::report::{CellReport, Report};
+use rl_lab::model::verdict::Verdict::{self, Fail, Pass, Unknown};
+
+use crate::scenes::figure;
+use crate::support::{Lab, cell, check};
+
+fn adapters() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/adapters")
+}
+
+/// Whether the libraries are there. Where they are not the test is skipped, unless this is where all must be.
+fn installed(language: &str) -> bool {
+    let sign = match language {
+        "python" => adapters().join("python/.venv/bin/python"),
+        "python-old" => adapters().join("python/.venv-old/bin/python"),
+        "node" => adapters().join("node/node_modules/ioredis"),
+        _ => PathBuf::from("/usr/share/php/Illuminate/Redis"),
+    };
+    if sign.exists() {
+        return true;
+    }
+    let required = std::env::var_os("RL_LAB_REQUIRE_ENGINES").is_some_and(|v| v == "1");
+    assert!(!required, "the libraries for {language} are required: scripts/adapters/install");
+    println!("skipped: scripts/adapters/install {language} was not run");
+    false
+}
+
+fn run(lab: &Lab, what: &[&str], limiters: &str) -> Report {
+    let args = [what, &["--backend", "local", "--strict", "--seed", "1", "--format", "json", "-l", limiters]]
+        .concat();
+    let done = lab.run(&args);
+    let report = done.report();
+    assert!(report.finished, "{:?}\n{}", report.error, done.stderr);
+    report
+}
+
+fn lab() -> Lab {
+    Lab::new().env("RL_LAB_CONFIG", adapters().join("libraries.toml").to_str().unwrap())
+}
+
+fn scenario(name: &str) -> String {
+    adapters().join("scenarios").join(name).display().to_string()
+}
+
+#[track_caller]
+fn found(cell: &CellReport, name: &str, expected: Verdict) {
+    let check = check(cell, name);
+    assert_eq!(check.verdict, expected, "{} {:?}: {check:?}", cell.limiter, cell.variation);
+}
+
+#[tokio::test]
+async fn who_reads_and_then_writes_is_convicted_in_a_race_and_who_does_it_in_one_step_is_cleared() {
+    let all = [
+        ("node", "rate-limiter-flexible", Pass),
+        ("node", "rate-limiter-flexible-non-atomic", Fail),
+        ("node", "rate-limit-redis", Pass),
+        ("node", "express-rate-limit", Pass),
+        ("node", "fastify-rate-limit", Pass),
+        ("node", "nestjs-throttler-old", Fail),
+        ("python", "limits-fixed-window", Pass),
+        ("python", "throttled-py-gcra", Pass),
+        ("python-old", "pyrate-limiter-2", Fail),
+        ("php", "laravel-cache", Fail),
+        ("php", "laravel-redis", Pass),
+    ];
+    let there: Vec<_> = all.into_iter().filter(|(language, ..)| installed(language)).collect();
+    if there.is_empty() {
+        return;
+    }
+    let lab = lab();
+    let names: Vec<&str> = there.iter().map(|(_, name, _)| *name).collect();
+    let report = run(&lab, &["race", "--rounds", "8"], &names.join(","));
+    for (_, name, expected) in there {
+        found(cell(&report, name), "never-over-limit", expected);
+        let told = &cell(&report, name).adapters;
+        // A service says nothing of itself.
+        let service = ["express-rate-limit", "fastify-rate-limit"].contains(&name);
+        let versions = told.iter().filter(|t| t.contains(|c: char| c.is_ascii_digit())).count();
+        assert_eq!(versions, usize::from(!service), "{name}: {told:?}");
+    }
+    lab.assert_nothing_is_left("local").await;
+}
+
+#[tokio::test]
+async fn a_process_that_dies_between_two_commands_leaves_a_key_without_expiry() {
+    if !installed("python") || !installed("node") {
+        return;
+    }
+    let lab = lab();
+    let all = "throttled-py-fixed-window,rate-limiter-flexible,limits-fixed-window";
+    let report = run(&lab, &["run", &scenario("short-crash.toml")], all);
+    found(cell(&report, "throttled-py-fixed-window"), "every-key-expires", Fail);
+    for name in ["rate-limiter-flexible", "limits-fixed-window"] {
+        found(cell(&report, name), "every-key-expires", Pass);
+    }
+    let rounds = &cell(&report, "throttled-py-fixed-window").rounds;
+    let died: Vec<&str> = rounds.iter().filter_map(|r| Some(r.crash.as_ref()?.died.as_str())).collect();
+    let steps = ["before INCRBY, step 1 of 2", "after INCRBY, step 1 of 2", "before EXPIRE, step 2 of 2"];
+    assert_eq!(died[..3], steps, "its connection is made before");
+    lab.assert_nothing_is_left("local").await;
+}
+
+#[tokio::test]
+async fn a_library_that_goes_by_the_clock_of_its_process_admits_more_where_that_is_ahead() {
+    if !installed("python") || !installed("node") {
+        return;
+    }
+    let lab = lab();
+    let all = "limits-moving-window,limits-fixed-window,rate-limiter-flexible";
+    let report = run(&lab, &["run", &scenario("worker-skew.toml")], all);
+    let of = |limiter: &str, variation: &str| {
+        let is = |c: &&CellReport| c.limiter == limiter && c.variation.as_deref() == Some(variation);
+        report.cells.iter().find(is).unwrap()
+    };
+    found(of("limits-moving-window", "in step"), "never-over-limit", Pass);
+    found(of("limits-moving-window", "5 s ahead"), "never-over-limit", Fail);
+    for name in ["limits-fixed-window", "rate-limiter-flexible"] {
+        found(of(name, "5 s ahead"), "never-over-limit", Pass);
+        found(of(name, "5 s ahead"), "clock-independent", Pass);
+    }
+}
+
+#[tokio::test]
+async fn an_insurance_behind_a_client_that_waits_is_never_asked() {
+    if !installed("node") {
+        return;
+    }
+    let lab = lab();
+    let all = "rate-limiter-flexible-insurance,rate-limiter-flexible-insurance-fail-fast";
+    let report = run(&lab, &["run", &scenario("freeze.toml")], all);
+    let [waits, fails_fast] = all.split(',').map(|n| cell(&report, n)).collect::<Vec<_>>()[..] else {
+        panic!()
+    };
+    found(waits, "bounded-latency", Fail);
+    found(waits, "declared-outage-policy", Unknown);
+    assert_eq!(figure(waits, Figure::ByPolicy), 0.0);
+    found(fails_fast, "bounded-latency", Pass);
+    found(fails_fast, "declared-outage-policy", Pass);
+    assert!(figure(fails_fast, Figure::ByPolicy) > 0.0);
+}
+
+#[tokio::test]
+async fn who_does_not_send_a_lost_script_again_has_no_answer_for_ever() {
+    if !installed("python") {
+        return;
+    }
+    let lab = lab();
+    let report = run(&lab, &["noscript"], "pyrate-limiter,limits-fixed-window");
+    // Of fifteen calls in each of three rounds the scripts are lost after the fifth.
+    assert_eq!(figure(cell(&report, "pyrate-limiter"), Figure::Undecided), 30.0);
+    assert_eq!(figure(cell(&report, "limits-fixed-window"), Figure::Undecided), 0.0);
+}
