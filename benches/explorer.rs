@@ -115,7 +115,8 @@ fn world(address: SocketAddr, core: Option<usize>, limiter: &str) -> RedisWorld 
     let params: BTreeMap<String, String> = wanted.params;
     let settings = Settings::new(spec, limit, window, &params).expect("it takes them");
     let profile = clients::find(clients::DEFAULT).expect("the default");
-    RedisWorld::new(&Subject { spec, settings, profile, address, core }).expect("the server is there")
+    RedisWorld::new(&Subject { spec, settings, profile, address, core, workers: None })
+        .expect("the server is there")
 }
 
 fn every(world: &mut RedisWorld, asked: Budget, reduce: bool) -> Searched {

@@ -41,21 +41,21 @@ pub struct Starts {
     pub around: Around,
     /// How far its process' clock is to be ahead.
     pub clock: Option<Offset>,
-    pub recorder: Arc<Recorder>,
 }
 
 /// One that runs.
-struct Running {
-    limiter: Arc<dyn Limiter>,
+pub struct Running {
+    pub limiter: Arc<dyn Limiter>,
     /// The same, where it is asked in lines.
     worker: Option<Arc<Worker>>,
-    process: Arc<Process>,
+    pub process: Arc<Process>,
 }
 
 /// The app server of a node.
 pub struct App {
     /// What it says it is.
     pub name: Option<String>,
+    recorder: Arc<Recorder>,
     starts: Starts,
     now: Mutex<Arc<Running>>,
     /// Whoever finds it gone starts it again, one at a time.
@@ -71,7 +71,7 @@ impl Starts {
     }
 
     /// Starts it and waits until it is ready. Its clock is looked at before it is believed.
-    async fn start(&self) -> Result<(Running, Option<String>), Absent> {
+    pub async fn start(&self) -> Result<(Running, Option<String>), Absent> {
         let node = self.hello.node;
         let in_words = |why: String| anyhow!("node {node} as a process: {why}");
         match self.foreign.way().map_err(in_words)? {
@@ -232,10 +232,11 @@ impl Limiter for Service {
 }
 
 impl App {
-    pub async fn start(starts: Starts) -> Result<Self, Absent> {
+    pub async fn start(starts: Starts, recorder: &Arc<Recorder>) -> Result<Self, Absent> {
         let (running, name) = starts.start().await?;
         Ok(Self {
             name,
+            recorder: Arc::clone(recorder),
             starts,
             now: Mutex::new(Arc::new(running)),
             starting: tokio::sync::Mutex::default(),
@@ -271,7 +272,7 @@ impl App {
     }
 
     async fn again(&self, dead: &Running) -> Result<(), StoreError> {
-        let (node, recorder) = (self.starts.hello.node, &self.starts.recorder);
+        let (node, recorder) = (self.starts.hello.node, &self.recorder);
         let not = StoreError::NotConnected;
         if self.restarts.fetch_add(1, Ordering::Relaxed) >= RESTARTS {
             return Err(not(format!("its app server ended {RESTARTS} times and is not started again")));

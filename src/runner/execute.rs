@@ -291,6 +291,7 @@ impl Run<'_> {
             let lent = Lent {
                 servers: &addresses,
                 server: &server,
+                workers: self.workers.as_ref(),
                 backend: backend.name(),
                 seed: self.request.seed,
                 now: &|| std::time::Duration::from_nanos(u64::try_from(recorder.now().0).unwrap_or(0)),

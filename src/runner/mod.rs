@@ -2,7 +2,7 @@
 
 mod acts;
 pub mod analyze;
-mod app;
+pub mod app;
 pub mod claims;
 mod deploy;
 pub mod drive;

@@ -122,7 +122,7 @@ pub async fn clocks_refused(workers: &Arc<Workers>, cell: &CellPlan) -> anyhow::
         // Its round records what it is.
         Some(foreign) => {
             let (recorder, hello) = (Recorder::start(None, Stop::default()), hello.clone());
-            App::start(starts(workers, foreign, cell, hello, nothing, &recorder)).await.map(|_| ())
+            App::start(starts(workers, foreign, cell, hello, nothing), &recorder).await.map(|_| ())
         }
         None => start(workers, cell, &hello, nothing).await.map(|_| ()),
     };
@@ -205,8 +205,8 @@ impl Processes {
             let hello = hello(drive.cell, node, format!("redis://{at}"));
             let serves = match drive.cell.process() {
                 Some(foreign) => {
-                    let starts = starts(workers, foreign, drive.cell, hello, around, drive.recorder);
-                    App::start(starts).await.map(|app| {
+                    let starts = starts(workers, foreign, drive.cell, hello, around);
+                    App::start(starts, drive.recorder).await.map(|app| {
                         let app = Arc::new(app);
                         let around = guarded(drive, node, Arc::clone(&app) as Arc<dyn Limiter>);
                         Serves::Other(app, around)
@@ -375,10 +375,9 @@ fn starts(
     cell: &CellPlan,
     hello: Hello,
     around: Around,
-    recorder: &Arc<Recorder>,
 ) -> Starts {
     let clock = cell.setup.clocks.iter().find(|c| c.node == hello.node.0).map(|c| c.offset);
-    Starts { workers: Arc::clone(workers), foreign, hello, around, clock, recorder: Arc::clone(recorder) }
+    Starts { workers: Arc::clone(workers), foreign, hello, around, clock }
 }
 
 /// With the policy that the cell puts around it: the lab's own, on this side of the process.

@@ -37,6 +37,7 @@ fn of_spec(ground: &Ground, spec: &'static Spec, params: &BTreeMap<String, Strin
         profile: clients::find(clients::DEFAULT).unwrap(),
         address: ground.address,
         core: None,
+        workers: None,
     }
 }
 

@@ -155,3 +155,22 @@ async fn who_does_not_send_a_lost_script_again_has_no_answer_for_ever() {
     assert_eq!(figure(cell(&report, "pyrate-limiter"), Figure::Undecided), 30.0);
     assert_eq!(figure(cell(&report, "limits-fixed-window"), Figure::Undecided), 0.0);
 }
+
+/// A library in a process of its own, held at every command that it sends.
+#[tokio::test]
+async fn the_search_finds_the_shortest_race_of_a_library_and_certifies_the_one_that_has_none() {
+    if !installed("node") {
+        return;
+    }
+    let lab = lab();
+    let all = ["rate-limiter-flexible-non-atomic", "rate-limiter-flexible"];
+    let more = ["--backend", "local", "--crashes", "0", "--ticks", "0", "--seed", "1", "--format", "json"];
+    let report = lab.run(&[&["explore"], &all[..], &more[..]].concat()).exits(1).report();
+    let [racy, atomic] = all.map(|name| cell(&report, name));
+    found(racy, "never-over-limit", Fail);
+    let witness = check(racy, "never-over-limit").witness.as_deref().unwrap();
+    assert!(witness.contains("schedule 'a b b a'") && witness.contains("3 of 3 replays"), "{witness}");
+    found(atomic, "never-over-limit", Pass);
+    assert!(check(atomic, "never-over-limit").why.as_deref().unwrap().starts_with("certificate: 2 clients"));
+    lab.assert_nothing_is_left("local").await;
+}

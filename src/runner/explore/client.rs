@@ -1,23 +1,33 @@
 //! One logical client: its limiter, its connections, and the command it is held at.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, DuplexStream, WriteHalf};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::line::{Event, HeldClock, Port, Upstream};
+use crate::backends::worker::Workers;
 use crate::clients::{Access, Profile};
+use crate::limiters::external::worker::Around;
 use crate::model::ending::CallSeen;
+use crate::model::foreign::Foreign;
 use crate::model::op::{Completion, NODE_DIED, Outcome};
+use crate::model::protocol::{Hello, VERSION};
 use crate::model::units::{Cost, NodeId};
+use crate::ports::BoxFuture;
+use crate::ports::dial::Dial;
 use crate::ports::limiter::{Build, Fleet, Limiter, Settings, Spec};
 use crate::ports::route::Configured;
 use crate::ports::store::{Call, Store, as_call};
+use crate::runner::app::{Running, Starts};
 use crate::wire::resp::{CommandDecoder, Limits};
 
 /// What every client is made from.
@@ -29,6 +39,29 @@ pub struct Recipe {
     pub key: String,
     pub epoch_ms: i64,
     pub now_ms: Arc<AtomicI64>,
+    /// Who starts app servers, where the limiter runs in one of somebody else's.
+    pub workers: Option<Arc<Workers>>,
+}
+
+impl Recipe {
+    /// Somebody else's program that is the limiter, and who starts it.
+    fn process(&self) -> Option<(&'static Foreign, Arc<Workers>)> {
+        let foreign = self.spec.foreign.filter(|f| f.is_process())?;
+        Some((foreign, Arc::clone(self.workers.as_ref()?)))
+    }
+}
+
+/// An app server of somebody else's: its connections to the store end at the search. Ended with this.
+pub struct AppServer {
+    running: Running,
+    accepting: AbortHandle,
+}
+
+impl Drop for AppServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        let _ = self.running.process.kill();
+    }
 }
 
 /// Where a client is.
@@ -80,6 +113,8 @@ pub struct Client {
     sender: UnboundedSender<Event>,
     store: Arc<dyn Store>,
     limiter: Option<Arc<dyn Limiter>>,
+    /// It lives on from schedule to schedule, as its connections do.
+    app: Option<AppServer>,
     call: Option<JoinHandle<()>>,
     ops: u32,
 }
@@ -103,9 +138,55 @@ impl Client {
             sender,
             store,
             limiter: None,
+            app: None,
             call: None,
             ops: 0,
         }
+    }
+
+    /// Its app server, where it needs one and has none: a process that is ready once this comes to its end.
+    pub fn starts_app(&self, recipe: &Recipe) -> Option<BoxFuture<'static, Result<AppServer, String>>> {
+        let (foreign, workers) = recipe.process().filter(|_| self.app.is_none())?;
+        let (port, node, now_ms) = (Port::new(self.sender.clone()), self.node, Arc::clone(&recipe.now_ms));
+        let (limit, window_ms) = (recipe.settings.limit, recipe.settings.window);
+        Some(Box::pin(async move {
+            let listening = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+            let listener = listening.map_err(|e| format!("no port for an app server to connect to: {e}"))?;
+            let address = listener.local_addr().map_err(|e| e.to_string())?;
+            let accepting = tokio::spawn(accept(listener, port)).abort_handle();
+            let hello = Hello {
+                hello: VERSION,
+                redis: format!("redis://{address}"),
+                limit,
+                window_ms,
+                node,
+                nodes: NonZeroU32::MIN,
+                clock_offset_ms: 0,
+                connections: 1,
+                cold_pool: false,
+            };
+            let around = Around {
+                settled: Arc::new(|| Box::pin(std::future::ready(true))),
+                skipped_us: Arc::new(move || now_ms.load(Ordering::Relaxed).saturating_mul(1000)),
+            };
+            let starts = Starts { workers, foreign, hello, around, clock: None };
+            match starts.start().await {
+                Ok((running, _)) => Ok(AppServer { running, accepting }),
+                Err(absent) => {
+                    accepting.abort();
+                    Err(absent.in_words())
+                }
+            }
+        }))
+    }
+
+    pub fn has_app(&self) -> bool {
+        self.app.is_some()
+    }
+
+    pub fn serve(&mut self, app: AppServer) {
+        self.limiter = Some(Arc::clone(&app.running.limiter));
+        self.app = Some(app);
     }
 
     /// As at the beginning, with this many calls to make. Answers with the server's connections that
@@ -113,7 +194,7 @@ impl Client {
     pub fn renew(&mut self, calls: u8, recipe: &Recipe) -> Vec<Upstream> {
         let given_back =
             if self.at == At::Idle && self.held.is_empty() { Vec::new() } else { self.drop_all() };
-        if self.lines.is_empty() {
+        if self.lines.is_empty() && self.app.is_none() {
             let (sender, events) = unbounded_channel();
             self.store = connect(recipe, &sender);
             (self.sender, self.events) = (sender, events);
@@ -136,12 +217,17 @@ impl Client {
         self.held.clear();
         self.midway = false;
         self.watches_since = None;
+        (self.app, self.limiter) = (None, None);
         let lines = std::mem::take(&mut self.lines);
         lines.into_values().filter_map(|mut line| line.upstream.take()).collect()
     }
 
     /// Makes its limiter, unless it has one.
     fn build(&mut self, recipe: &Recipe) {
+        if recipe.process().is_some() {
+            self.limiter = self.app.as_ref().map(|app| Arc::clone(&app.running.limiter));
+            return;
+        }
         self.limiter.get_or_insert_with(|| {
             (recipe.spec.build)(Build {
                 settings: recipe.settings.clone(),
@@ -219,6 +305,18 @@ impl Client {
     pub async fn answer(&mut self, line: u32, reply: &[u8]) {
         if let Some(line) = self.lines.get_mut(&line) {
             let _ = line.write.write_all(reply).await;
+        }
+    }
+}
+
+/// Every connection of an app server becomes one that the search holds.
+async fn accept(listener: TcpListener, port: Port) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let _ = stream.set_nodelay(true);
+        if let Ok(mut there) = port.dial() {
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut there).await;
+            });
         }
     }
 }

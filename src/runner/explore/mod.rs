@@ -120,6 +120,10 @@ pub fn explore(hunt: &Hunt<'_>) -> Result<Explored, Trouble> {
         explored.not_applicable = Some(why.to_owned());
         return Ok(explored);
     }
+    if let Some(why) = hunt.subjects.iter().find_map(Subject::unfit) {
+        explored.not_applicable = Some(why);
+        return Ok(explored);
+    }
     let mut worlds = hunt.subjects.iter().map(RedisWorld::new).collect::<Result<Vec<_>, _>>()?;
     if !worlds[0].talks() {
         explored.not_applicable = Some("it asks no store: there is nothing to interleave".to_owned());

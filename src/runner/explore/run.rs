@@ -1,12 +1,13 @@
 //! A run that explores: limiter by limiter, with what was found kept as it is found.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::file::{Origin, ScheduleFile};
 use super::world::{RedisWorld, Subject};
 use super::{Counterexample, Explored, Hunt, Progress, REPLAYS, applicable, explore};
+use crate::backends::worker::Workers;
 use crate::clients::Profile;
 use crate::explorer::{Trouble, World, follow_patiently};
 use crate::model::figures::{Chart, Figure, Figures};
@@ -53,6 +54,8 @@ pub struct Lent<'a> {
     /// Each with the core it was put on.
     pub servers: &'a [(std::net::SocketAddr, Option<usize>)],
     pub server: &'a ServerInfo,
+    /// Who starts app servers of somebody else's.
+    pub workers: Option<&'a Arc<Workers>>,
     pub backend: &'a str,
     pub seed: Seed,
     /// Time since the run began.
@@ -128,8 +131,10 @@ impl Exploration {
         target: &Target,
         settings: &Settings,
         (address, core): (std::net::SocketAddr, Option<usize>),
+        workers: Option<&Arc<Workers>>,
     ) -> Subject {
-        Subject { spec: target.spec, settings: settings.clone(), profile: self.client, address, core }
+        let (settings, workers) = (settings.clone(), workers.cloned());
+        Subject { spec: target.spec, settings, profile: self.client, address, core, workers }
     }
 
     fn search(&self, target: &Target, lent: &Lent<'_>) -> Result<CellReport, Trouble> {
@@ -152,7 +157,9 @@ impl Exploration {
         };
         let mut explored = Explored::default();
         for settings in &target.settings {
-            let subject = |at: &(std::net::SocketAddr, Option<usize>)| self.subject(target, settings, *at);
+            let subject = |at: &(std::net::SocketAddr, Option<usize>)| {
+                self.subject(target, settings, *at, lent.workers)
+            };
             explored.and(explore(&Hunt {
                 subjects: lent.servers.iter().map(subject).collect(),
                 budget: self.budget,
@@ -223,7 +230,8 @@ impl Exploration {
         file: &ScheduleFile,
         times: u32,
     ) -> Result<CellReport, Trouble> {
-        let mut world = RedisWorld::new(&self.subject(target, &target.settings[0], lent.servers[0]))?;
+        let mut world =
+            RedisWorld::new(&self.subject(target, &target.settings[0], lent.servers[0], lent.workers))?;
         world.allow(file.budget);
         let (mut alike, mut broke, mut last) = (0, 0, None);
         let mut first = None;

@@ -88,9 +88,7 @@ impl Inner {
         let now_ms = self.now_ms;
         let alone = self.alone();
         let asked = self.drain(alone).await;
-        let mut client = self.clients.pop().expect("who comes alone came last");
-        let given_back = client.drop_all();
-        self.keep(given_back);
+        self.rest();
         let Drained { drained, refused, again_ms, again } = asked?;
         let keys: Vec<KeySeen> = keys
             .iter()
@@ -143,11 +141,31 @@ impl Inner {
     pub(super) fn alone(&mut self) -> u8 {
         let id = u8::try_from(self.clients.len()).unwrap_or(MOST_CLIENTS);
         let node = NodeId(FIRST_NODE + u16::from(MOST_CLIENTS));
-        self.clients.push(Client::new(id, node, &self.recipe));
+        match self.resting.take() {
+            Some(mut client) => {
+                client.id = id;
+                let given_back = client.renew(0, &self.recipe);
+                self.keep(given_back);
+                self.clients.push(client);
+            }
+            None => self.clients.push(Client::new(id, node, &self.recipe)),
+        }
         id
     }
 
+    /// Whoever came alone goes, and its app server stays for the next time.
+    pub(super) fn rest(&mut self) {
+        let mut client = self.clients.pop().expect("who comes alone came last");
+        if client.has_app() {
+            self.resting = Some(client);
+        } else {
+            let given_back = client.drop_all();
+            self.keep(given_back);
+        }
+    }
+
     pub(super) async fn ask(&mut self, id: u8) -> Result<Outcome, Trouble> {
+        self.introduce(id).await?;
         self.complete(id).await?;
         Ok(self.client(id).calls.last().map_or(Outcome::Failed, |c| c.outcome))
     }

@@ -20,6 +20,7 @@ use super::cores;
 use super::keyspace::{Age, GRAIN_MS, Key, Keyspace, text};
 use super::line::{Event, Upstream};
 use super::print::{self, FIRST_NODE};
+use crate::backends::worker::Workers;
 use crate::clients::Profile;
 use crate::explorer::{Broken, Ending, Print, Trouble, World};
 use crate::model::contract::{Contract, DecidingClock};
@@ -40,6 +41,22 @@ pub struct Subject {
     /// The core that the server was put on: the search runs beside it. They take turns, and a turn that
     /// wakes another core takes several times as long.
     pub core: Option<usize>,
+    /// Who starts app servers, where the limiter runs in one of somebody else's.
+    pub workers: Option<Arc<Workers>>,
+}
+
+impl Subject {
+    /// Why no schedule of it can be had, if so.
+    pub fn unfit(&self) -> Option<String> {
+        let process = self.spec.foreign.filter(|f| f.is_process())?;
+        let clock = "its process goes by a clock that cannot be held (skips_time says if it does not)";
+        let nobody = "nobody here starts processes";
+        match self.workers {
+            _ if !process.skips_time => Some(clock.to_owned()),
+            None => Some(nobody.to_owned()),
+            Some(_) => None,
+        }
+    }
 }
 
 /// What a step did, for people.
@@ -70,6 +87,8 @@ struct Inner {
     keyspace: Keyspace,
     spare: Vec<Upstream>,
     clients: Vec<Client>,
+    /// Whoever came alone last, where it has an app server that need not be started again.
+    resting: Option<Client>,
     budget: Budget,
     left: Budget,
     now_ms: i64,
@@ -124,8 +143,13 @@ fn instant() -> std::time::Instant {
 impl RedisWorld {
     /// Connects, and has the limiter decide a few calls so that its scripts are loaded and known.
     pub fn new(subject: &Subject) -> Result<Self, Trouble> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        // Clients end here and the server is waited for by blocking: there is nothing to poll for.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time();
+        // Clients end here and the server is waited for by blocking: there is nothing to poll for but processes.
+        if subject.workers.is_some() && subject.spec.foreign.is_some_and(|f| f.is_process()) {
+            runtime.enable_io();
+        }
+        let runtime = runtime.build();
         let runtime = runtime.map_err(|e| Trouble::Lost(format!("no runtime: {e}")))?;
         let window_ms = i64::try_from(subject.settings.window.millis()).unwrap_or(i64::MAX);
         // In 2027, in the middle of an aligned window: at its edge no call would surely belong to it, and none would
@@ -139,6 +163,7 @@ impl RedisWorld {
             key: "rl:k".to_owned(),
             epoch_ms,
             now_ms: Arc::new(AtomicI64::new(0)),
+            workers: subject.workers.clone(),
         };
         let budget =
             Budget { clients: 0, requests: 0, crashes: 0, ticks: 0, losses: 0, flushes: 0, pauses: 0 };
@@ -152,6 +177,7 @@ impl RedisWorld {
                 keyspace: Keyspace::new(upstream)?,
                 spare: Vec::new(),
                 clients: Vec::new(),
+                resting: None,
                 budget,
                 left: budget,
                 now_ms: 0,
@@ -318,7 +344,7 @@ impl Inner {
         for _ in 0..burst.saturating_add(1).min(1000) {
             let id = self.alone();
             let asked = self.ask(id).await;
-            self.clients.clear();
+            self.rest();
             // A script that was not known yet is now.
             match asked {
                 Ok(_) | Err(Trouble::Stalled(_)) => {}
@@ -344,6 +370,7 @@ impl Inner {
             let calls = self.budget.requests;
             let given_back = self.clients[usize::from(id)].renew(calls, &self.recipe);
             self.keep(given_back);
+            self.introduce(id).await?;
         }
         self.clients.truncate(usize::from(self.budget.clients));
         self.left = self.budget;

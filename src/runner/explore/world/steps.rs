@@ -74,6 +74,7 @@ impl Inner {
     pub(super) async fn begin(&mut self, id: u8) -> Result<(), Trouble> {
         let now_ms = self.now_ms;
         self.lost.remove(&id);
+        self.absorb(id).await?;
         let recipe = &self.recipe;
         self.clients[usize::from(id)].begin(recipe, now_ms);
         self.settle(id).await

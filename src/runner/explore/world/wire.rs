@@ -112,6 +112,58 @@ impl Inner {
         }
     }
 
+    /// Starts the client's app server, if it needs one and has none. What that sends before it is ready is no step.
+    pub(super) async fn introduce(&mut self, id: u8) -> Result<(), Trouble> {
+        let place = usize::from(id);
+        let Some(mut starting) = self.clients[place].starts_app(&self.recipe) else { return Ok(()) };
+        let app = loop {
+            tokio::select! {
+                app = &mut starting => break app.map_err(Trouble::Unfit)?,
+                event = self.clients[place].events.recv() => {
+                    if let Some(event) = event {
+                        self.pass(id, event).await?;
+                    }
+                }
+            }
+        };
+        self.client(id).serve(app);
+        self.absorb(id).await
+    }
+
+    /// Lets through what a client has sent between two calls.
+    pub(super) async fn absorb(&mut self, id: u8) -> Result<(), Trouble> {
+        while self.client(id).has_app()
+            && let Ok(event) = self.client(id).events.try_recv()
+        {
+            self.pass(id, event).await?;
+        }
+        Ok(())
+    }
+
+    async fn pass(&mut self, id: u8, event: Event) -> Result<(), Trouble> {
+        match event {
+            Event::Opened { line, write, pump } => self.client(id).opened(line, write, pump),
+            Event::Closed { line } => {
+                let gone = self.client(id).lines.remove(&line).and_then(|mut l| l.upstream.take());
+                self.keep(gone.into_iter().collect());
+            }
+            Event::Bytes { line, bytes } => {
+                if let Some(line) = self.client(id).lines.get_mut(&line) {
+                    line.commands.feed(&bytes);
+                }
+                self.sort(id, line).await?;
+                while let Some(held) = self.client(id).held.pop_front() {
+                    if let Held::Command { line, raw, .. } = held {
+                        let (_, reply) = self.exchange(id, line, &raw)?;
+                        self.client(id).answer(line, &reply).await;
+                    }
+                }
+            }
+            Event::Sleeping { .. } | Event::Done(_) => {}
+        }
+        Ok(())
+    }
+
     pub(super) async fn settle_if_free(&mut self, id: u8) -> Result<(), Trouble> {
         let client = self.client(id);
         client.midway = !client.held.is_empty();
