@@ -39,8 +39,8 @@ fn spec(name: &str, foreign: &Foreign) -> Result<&'static Spec, String> {
         Way::Lines => "what its process sends",
         Way::Http(_) => "what its service sends",
         Way::Lua(lua) => {
-            super::external::script::read(kept, lua)?;
-            "EVALSHA; 1 round trip"
+            let (_, then) = super::external::script::read(kept, lua)?;
+            if then.is_some() { "EVALSHA, and another if it admits; 1 to 2 round trips" } else { "EVALSHA; 1 round trip" }
         }
     };
     Ok(Box::leak(Box::new(Spec {

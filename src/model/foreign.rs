@@ -71,6 +71,10 @@ pub struct HttpWay {
 pub struct LuaWay {
     /// Beside the file that names it.
     pub file: PathBuf,
+    /// A second one, called with the same keys and args once the first has admitted a call: what a limiter does that
+    /// asks first and counts afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<PathBuf>,
     pub keys: Vec<Template>,
     #[serde(default)]
     pub args: Vec<Template>,

@@ -3,6 +3,7 @@
 mod acts;
 pub mod analyze;
 pub mod claims;
+pub mod configured;
 mod deploy;
 pub mod drive;
 pub mod execute;
@@ -10,6 +11,7 @@ pub mod exit;
 pub mod explore;
 mod faults;
 mod fronts;
+pub mod gate;
 pub mod headers;
 pub mod judge;
 pub mod linearizable;
