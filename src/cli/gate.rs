@@ -13,7 +13,7 @@ use super::run::{self, Work};
 use super::{Answer, output};
 use crate::formats::{self, github};
 use crate::model::config::PROFILE;
-use crate::model::gate::{Baseline, Gate, Shard};
+use crate::model::gate::{Baseline, Shard};
 use crate::model::report::Report;
 use crate::model::units::Seed;
 use crate::ports::format::Look;
@@ -89,10 +89,7 @@ pub fn main(matches: &ArgMatches) -> Answer {
     let work = Work { plans, exploration, gate: Some(gate), ..Work::default() };
     let report = run::measure(&flags.ground, seed, work)?;
     let told = tell(&report, flags.ground.format(), flags.junit.as_deref())?;
-    let saved = match (&flags.save_baseline, &report.gate) {
-        (Some(file), Some(gate)) => save(file, &report, gate)?,
-        _ => Exit::Ok,
-    };
+    let saved = flags.save_baseline.as_ref().map_or(Ok(Exit::Ok), |file| save(file, &report))?;
     Ok(told.and(saved))
 }
 
@@ -123,12 +120,11 @@ fn baseline(file: &Path, limiters: &[&str]) -> Result<Baseline, String> {
 }
 
 /// Writes what came out, unless not everything did.
-fn save(file: &Path, report: &Report, gate: &Gate) -> Result<Exit, Refusal> {
-    if !report.finished {
-        output::tell(&format!("rl-lab: {} is not written: the run did not finish", file.display()));
-        return Ok(Exit::Ok);
+pub fn save(file: &Path, report: &Report) -> Answer {
+    match &report.gate {
+        Some(gate) if report.finished => write(file, &Baseline::of(gate).to_json())?,
+        _ => output::tell(&format!("rl-lab: {} is not written: the run did not finish", file.display())),
     }
-    write(file, &Baseline::of(gate).to_json())?;
     Ok(Exit::Ok)
 }
 

@@ -12,6 +12,7 @@ mod gate;
 mod gc;
 mod ground;
 mod headers;
+mod init;
 mod linearizable;
 mod list;
 mod matrix;
@@ -19,6 +20,7 @@ mod output;
 mod progress;
 mod project;
 mod refusal;
+mod report;
 mod run;
 mod serve_http;
 mod serve_limiter;
@@ -99,7 +101,9 @@ fn dispatch(matches: &ArgMatches) -> Answer {
         Some(("matrix", m)) => matrix::main(m),
         Some(("explore", m)) => explore::main(m),
         Some(("replay", m)) => explore::replay(m),
+        Some(("init", m)) => init::main(m),
         Some(("gate", m)) => gate::main(m),
+        Some(("report", m)) => report::main(m),
         Some(("config", m)) => config::main(m),
         Some(("list", m)) => list::main(m),
         Some(("doctor", m)) => doctor::main(m),
@@ -158,7 +162,9 @@ fn command() -> Result<Command, String> {
         .subcommand(matrix::command().after_help(EXIT_CODES))
         .subcommand(explore::command().after_help(EXIT_CODES))
         .subcommand(explore::replay_command().after_help(EXIT_CODES))
+        .subcommand(init::command())
         .subcommand(gate::command().after_help(EXIT_CODES))
+        .subcommand(report::command().after_help(EXIT_CODES))
         .subcommand(config::command())
         .subcommand(list::command())
         .subcommand(doctor::command())

@@ -16,6 +16,7 @@ pub mod headers;
 pub mod judge;
 pub mod linearizable;
 pub mod matrix;
+pub mod merge;
 mod nodes;
 pub mod out;
 pub mod plan;

@@ -12,6 +12,7 @@ mod evidence;
 mod explore;
 mod figures;
 mod front;
+mod gate;
 mod ground;
 mod imports;
 mod layers;
