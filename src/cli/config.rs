@@ -123,7 +123,8 @@ fn of_profile(profile: &Profile) -> Vec<String> {
     let list = |names: Vec<String>| names.join(", ");
     let limiters: Vec<String> = profile.limiters.iter().map(ToString::to_string).collect();
     let limiters = if limiters.is_empty() { "all of the file".to_owned() } else { list(limiters) };
-    let mut lines = vec![format!("scenarios {}", list(profile.scenarios.clone())), format!("limiters {limiters}")];
+    let mut lines =
+        vec![format!("scenarios {}", list(profile.scenarios.clone())), format!("limiters {limiters}")];
     lines.extend(profile.rounds.map(|n| format!("rounds {n}")));
     lines.extend(profile.explore.map(|time| format!("explores each for up to {time}")));
     lines.extend(profile.thresholds.iter().map(|(figure, most)| format!("{} ≤ {most}", figure.name())));
@@ -200,6 +201,9 @@ mod tests {
         let text = "summary = \"s\"\ncommand = [\"x\"]\nwindow = \"5s\"\n[contract]\nbound = \"fixed-window\"\nclock = \"expiry\"\ndenials = \"free\"";
         let of: Foreign = toml::from_str(text).unwrap();
         let said = promises(&of);
-        assert!(said.starts_with("at most LIMIT in each 5s window, opened by its first hit, over all"), "{said}");
+        assert!(
+            said.starts_with("at most LIMIT in each 5s window, opened by its first hit, over all"),
+            "{said}"
+        );
     }
 }

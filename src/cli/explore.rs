@@ -156,7 +156,11 @@ pub fn replay(matches: &ArgMatches) -> Answer {
         return Err(refuse(format!("'{}': its schedule has no steps", flags.file.display())));
     }
     if file.limit.get() > Target::MOST {
-        return Err(refuse(format!("'{}': a limit of at most {} can be judged", flags.file.display(), Target::MOST)));
+        return Err(refuse(format!(
+            "'{}': a limit of at most {} can be judged",
+            flags.file.display(),
+            Target::MOST
+        )));
     }
     let limiter: LimiterRef = file.limiter.parse().map_err(refuse)?;
     if !crate::model::ending::CHECKS.contains(&file.check.as_str()) {

@@ -149,7 +149,9 @@ pub fn tell(report: &Report, format: StdoutFormat, junit: Option<&Path>) -> Answ
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         // The platform reads both; whoever reads stdout as a document gets that and nothing else.
         match format {
-            StdoutFormat::Table | StdoutFormat::Markdown => output::print(&text).map_err(Refusal::environment)?,
+            StdoutFormat::Table | StdoutFormat::Markdown => {
+                output::print(&text).map_err(Refusal::environment)?
+            }
             StdoutFormat::Json | StdoutFormat::Csv => lines.iter().for_each(|line| output::tell(line)),
         }
     }

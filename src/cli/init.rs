@@ -82,8 +82,18 @@ const LANGUAGES: [Language; 6] = [
 /// Scenarios by how long they take: a script's waits are skipped, those of a process are waited for.
 const QUICK_LUA: &[&str] = &["race", "promises", "crash", "polling", "retry-after", "noscript", "keys"];
 const FULL_LUA: &[&str] = &[
-    "race", "race-near", "promises", "crash", "polling", "steady", "retry-after", "noscript", "long-script", "keys",
-    "lifted", "boundary",
+    "race",
+    "race-near",
+    "promises",
+    "crash",
+    "polling",
+    "steady",
+    "retry-after",
+    "noscript",
+    "long-script",
+    "keys",
+    "lifted",
+    "boundary",
 ];
 const QUICK_PROCESS: &[&str] = &["race", "polling", "retry-after", "noscript"];
 const FULL_PROCESS: &[&str] =
@@ -123,7 +133,8 @@ pub fn main(matches: &ArgMatches) -> Answer {
     // Of nothing that is known: a script needs nothing installed.
     let language = language.unwrap_or(&LANGUAGES[LANGUAGES.len() - 1]);
     let files = files(language);
-    let there: Vec<String> = files.iter().map(|(name, _)| dir.join(name)).filter(|p| p.exists()).map(shown).collect();
+    let there: Vec<String> =
+        files.iter().map(|(name, _)| dir.join(name)).filter(|p| p.exists()).map(shown).collect();
     if !there.is_empty() && !matches.get_flag("force") {
         let what = format!("{} there already; nothing is written (--force overwrites)", is_or_are(&there));
         return Err(Refusal::usage(what));
@@ -183,7 +194,8 @@ fn said(dir: &Path, language: &Language, files: &[(&'static str, String)]) -> St
              {FILE}: command = [\"path/to/it\"].\n"
         );
     }
-    let there = if dir == Path::new(".") { String::new() } else { format!("cd {} && ", shown(dir.to_owned())) };
+    let there =
+        if dir == Path::new(".") { String::new() } else { format!("cd {} && ", shown(dir.to_owned())) };
     text + &format!("\nNext: {there}rl-lab gate\n")
 }
 

@@ -21,6 +21,8 @@ pub struct Project {
     pub path: PathBuf,
     /// Whether a flag named it, as it is on the command line already.
     typed: bool,
+    /// Whether a flag or the environment did.
+    named: bool,
     pub config: Config,
 }
 
@@ -60,6 +62,7 @@ pub fn read(matches: &ArgMatches) -> Result<(), Refusal> {
     // An app server that the lab starts is in a folder of the lab's; it is told which file there is.
     let served = command == "serve-limiter" && of.get_one::<String>("dir").is_some();
     let found = || std::env::current_dir().ok().and_then(|here| configured::find(&here));
+    let was_named = named.is_some();
     let Some(path) = named.or_else(|| if served { None } else { found() }) else { return Ok(()) };
     let config = configured::load(&path).map_err(Refusal::usage)?;
     if let Ok(lasting) = std::path::absolute(&path) {
@@ -67,14 +70,14 @@ pub fn read(matches: &ArgMatches) -> Result<(), Refusal> {
         unsafe { std::env::set_var(VARIABLE, lasting) };
     }
     let typed = of.value_source("config") == Some(ValueSource::CommandLine);
-    let _ = PROJECT.set(Project { path, typed, config });
+    let _ = PROJECT.set(Project { path, typed, named: was_named, config });
     Ok(())
 }
 
 impl Project {
     /// Whether whoever stands here again finds it by itself.
     fn is_found(&self) -> bool {
-        self.path == Path::new(FILE)
+        !self.named && self.path == Path::new(FILE)
     }
 
     /// As it is shown: `rl-lab.toml`, `../rl-lab.toml`.

@@ -16,7 +16,8 @@ const WITNESS: usize = 8_000;
 
 /// A summary of no more than `room` bytes. What does not fit is cut off, block by block, and said so.
 pub fn summary(report: &Report, room: usize) -> String {
-    let cut = "*Cut here: a summary takes no more. The whole of it is in report.md and junit.xml of the run.*\n";
+    let cut =
+        "*Cut here: a summary takes no more. The whole of it is in report.md and junit.xml of the run.*\n";
     let Some(room) = room.checked_sub(cut.len() + 2) else { return String::new() };
     let mut blocks = report.gate.as_ref().map(of_gate).unwrap_or_default();
     if let Some(error) = &report.error {
@@ -39,7 +40,8 @@ pub fn summary(report: &Report, room: usize) -> String {
 }
 
 fn failure(result: &GateResult) -> Vec<String> {
-    let mut blocks = vec![format!("### {}: {}", prose(&result.name()), result.label()), fenced(&first(&result.because))];
+    let mut blocks =
+        vec![format!("### {}: {}", prose(&result.name()), result.label()), fenced(&first(&result.because))];
     blocks.extend(result.replay.as_ref().map(|command| format!("replay: {}", code(command))));
     blocks
 }
@@ -89,7 +91,8 @@ mod tests {
     #[test]
     fn an_annotation_is_one_line_whose_title_ends_where_it_should() {
         let mut report = sample::gate(&[("a,b:c=1", Verdict::Fail)]);
-        report.gate.as_mut().unwrap().results[0].because = "100 % more\r\nthan :: may be\u{1b}[31m".to_owned();
+        report.gate.as_mut().unwrap().results[0].because =
+            "100 % more\r\nthan :: may be\u{1b}[31m".to_owned();
         let told = annotations(&report);
         let replay = "%0Areplay: rl-lab race --strict --limiters a,b:c=1";
         assert_eq!(

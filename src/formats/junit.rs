@@ -79,7 +79,10 @@ fn suites(report: &Report) -> Vec<Suite> {
         None => suites.push(Suite { name: suite.to_owned(), cases: vec![case] }),
     };
     if let Some(error) = &report.error {
-        add("rl-lab", Case { name: words::error_head(report).to_owned(), outcome: Outcome::Error, text: error.clone() });
+        add(
+            "rl-lab",
+            Case { name: words::error_head(report).to_owned(), outcome: Outcome::Error, text: error.clone() },
+        );
     }
     match &report.gate {
         Some(gate) => {
@@ -89,14 +92,19 @@ fn suites(report: &Report) -> Vec<Suite> {
                     (Counts::Fine, Verdict::Pass) => Outcome::Passed,
                     _ => Outcome::Skipped,
                 };
-                let label = if outcome == Outcome::Skipped { format!("{}: ", result.label()) } else { String::new() };
+                let label =
+                    if outcome == Outcome::Skipped { format!("{}: ", result.label()) } else { String::new() };
                 let name = format!("{} × {}", result.property, result.limiter);
-                add(&result.scenario, Case { name, outcome, text: told(&label, &result.because, result.replay.as_deref()) });
+                add(
+                    &result.scenario,
+                    Case { name, outcome, text: told(&label, &result.because, result.replay.as_deref()) },
+                );
             }
         }
         None => {
             for scenario in &report.scenarios {
-                let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
+                let cells: Vec<&CellReport> =
+                    report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
                 let labels = words::labels(&cells);
                 for (cell, label) in cells.iter().zip(&labels) {
                     for check in &cell.checks {
@@ -106,8 +114,15 @@ fn suites(report: &Report) -> Vec<Suite> {
                             Kind::Passed | Kind::Shown => Outcome::Passed,
                             Kind::Unknown | Kind::NotApplicable => Outcome::Skipped,
                         };
-                        let text = told(&format!("{}: ", check.label()), words::because(check), check.replay.as_deref());
-                        add(&scenario.name, Case { name: format!("{} × {label}", check.check), outcome, text });
+                        let text = told(
+                            &format!("{}: ", check.label()),
+                            words::because(check),
+                            check.replay.as_deref(),
+                        );
+                        add(
+                            &scenario.name,
+                            Case { name: format!("{} × {label}", check.check), outcome, text },
+                        );
                     }
                 }
             }
@@ -145,7 +160,9 @@ fn write_case(text: &mut String, suite: &str, case: &Case) {
         Outcome::Failed => {
             writeln!(text, "><failure type=\"fail\" message=\"{first}\">{body}</failure></testcase>")
         }
-        Outcome::Error => writeln!(text, "><error type=\"error\" message=\"{first}\">{body}</error></testcase>"),
+        Outcome::Error => {
+            writeln!(text, "><error type=\"error\" message=\"{first}\">{body}</error></testcase>")
+        }
     };
 }
 
@@ -201,12 +218,25 @@ mod tests {
 
     #[test]
     fn a_case_for_each_property_of_each_limiter_and_one_for_what_ended_the_run() {
-        let mut report =
-            sample::gate(&[("bad", Verdict::Fail), ("good", Verdict::Pass), ("dark", Verdict::Unknown), ("out", Verdict::NotApplicable)]);
+        let mut report = sample::gate(&[
+            ("bad", Verdict::Fail),
+            ("good", Verdict::Pass),
+            ("dark", Verdict::Unknown),
+            ("out", Verdict::NotApplicable),
+        ]);
         let text = render(&report);
-        assert!(text.contains("<testsuite name=\"race\" tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""), "{text}");
-        assert!(text.contains("<testcase classname=\"race\" name=\"race · never-over-limit × good\"/>"), "{text}");
-        assert!(text.contains("20 where 10 may be\nreplay: rl-lab race --strict --limiters bad</failure>"), "{text}");
+        assert!(
+            text.contains("<testsuite name=\"race\" tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""),
+            "{text}"
+        );
+        assert!(
+            text.contains("<testcase classname=\"race\" name=\"race · never-over-limit × good\"/>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("20 where 10 may be\nreplay: rl-lab race --strict --limiters bad</failure>"),
+            "{text}"
+        );
         assert!(text.contains("<skipped message=\"unknown: a reason\"/>"), "{text}");
         assert!(text.contains("<skipped message=\"n/a: a reason\"/>"), "{text}");
         report.error = Some("the engine went away".to_owned());

@@ -105,7 +105,9 @@ pub(super) fn of_gate(gate: &Gate) -> Vec<String> {
         lines.push(row(std::iter::once(prose(property)).chain(verdicts)));
     }
     blocks.push(lines.join("\n"));
-    let named = |r: &&GateResult| format!("{}: {}", prose(&r.name()), prose(r.because.lines().next().unwrap_or_default()));
+    let named = |r: &&GateResult| {
+        format!("{}: {}", prose(&r.name()), prose(r.because.lines().next().unwrap_or_default()))
+    };
     for (title, counts) in [
         ("Failed", Counts::Failed),
         ("Known to fail, and not held against it", Counts::Known),

@@ -227,7 +227,9 @@ at_most = { p99-ms = 50 }
     #[test]
     fn paths_are_meant_from_the_files_folder_and_a_programs_bare_name_is_not_one() {
         let more = "backend = \"local\"\nout = \"runs\"\nredis_server = \"REDIS\"";
-        for (redis, read_as) in [("bin/redis-server", "repo/bin/redis-server"), ("valkey-server", "valkey-server")] {
+        for (redis, read_as) in
+            [("bin/redis-server", "repo/bin/redis-server"), ("valkey-server", "valkey-server")]
+        {
             let config = read("backend = \"local\"", &more.replace("REDIS", redis)).unwrap();
             assert_eq!(config.settings().redis_server.as_deref(), Some(Path::new(read_as)));
             assert_eq!(config.settings().out.as_deref(), Some(Path::new("repo/runs")));

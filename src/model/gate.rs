@@ -356,13 +356,17 @@ pub mod tests {
     #[test]
     fn a_fail_fails_and_an_unknown_only_where_it_must_be_known() {
         let mut plan = plan(&["a", "b", "c"]);
-        let cells = [cell("a", Verdict::Pass, &[]), cell("b", Verdict::Unknown, &[]), cell("c", Verdict::Fail, &[])];
+        let cells =
+            [cell("a", Verdict::Pass, &[]), cell("b", Verdict::Unknown, &[]), cell("c", Verdict::Fail, &[])];
         assert_eq!(counts(&plan, &cells), [Counts::Fine, Counts::Unknown, Counts::Failed]);
         plan.must_be_known = vec!["never-over-limit".to_owned()];
         let gate = Gate::of(&plan, &cells);
         assert_eq!(gate.worst(), (Counts::Failed, true));
         assert_eq!(gate.results[1].label(), "unknown (must be known)");
-        assert_eq!(gate.results[1].replay.as_deref(), Some("rl-lab gate --profile quick --seed 1 --limiters b"));
+        assert_eq!(
+            gate.results[1].replay.as_deref(),
+            Some("rl-lab gate --profile quick --seed 1 --limiters b")
+        );
         assert_eq!(gate.results[2].replay.as_deref(), Some("rl-lab race --strict --limiters c"));
     }
 
@@ -384,16 +388,23 @@ pub mod tests {
         ];
         let gate = Gate::of(&plan, &cells);
         let of = |limiter: &str| gate.result(limiter, "race · p99-ms ≤ 50").unwrap();
-        assert_eq!([of("a").counts, of("b").counts, of("c").counts], [Counts::Fine, Counts::Failed, Counts::Unknown]);
-        assert!(of("b").because.contains("50.100") && of("b").replay.as_ref().unwrap().ends_with("--limiters b"));
+        assert_eq!(
+            [of("a").counts, of("b").counts, of("c").counts],
+            [Counts::Fine, Counts::Failed, Counts::Unknown]
+        );
+        assert!(
+            of("b").because.contains("50.100") && of("b").replay.as_ref().unwrap().ends_with("--limiters b")
+        );
     }
 
     #[test]
     fn a_known_failure_is_listed_a_new_one_fails_and_a_fixed_one_is_announced() {
         let mut plan = plan(&["a", "b", "c"]);
-        let before = [cell("a", Verdict::Fail, &[]), cell("b", Verdict::Pass, &[]), cell("c", Verdict::Fail, &[])];
+        let before =
+            [cell("a", Verdict::Fail, &[]), cell("b", Verdict::Pass, &[]), cell("c", Verdict::Fail, &[])];
         plan.known = Some(Baseline::of(&Gate::of(&plan, &before)));
-        let now = [cell("a", Verdict::Fail, &[]), cell("b", Verdict::Fail, &[]), cell("c", Verdict::Pass, &[])];
+        let now =
+            [cell("a", Verdict::Fail, &[]), cell("b", Verdict::Fail, &[]), cell("c", Verdict::Pass, &[])];
         let gate = Gate::of(&plan, &now);
         let counts: Vec<Counts> = gate.results.iter().map(|r| r.counts).collect();
         assert_eq!(counts, [Counts::Known, Counts::Failed, Counts::Fine]);

@@ -38,7 +38,8 @@ pub fn load(path: &Path) -> Result<Config, String> {
     })?;
     let config = Config::parse(path, &text).map_err(|e| e.to_string())?;
     let shown = path.display().to_string();
-    let objection = |needles: &[&str], why: String| ScenarioError::at(&shown, &text, needles, why).to_string();
+    let objection =
+        |needles: &[&str], why: String| ScenarioError::at(&shown, &text, needles, why).to_string();
     let backend = |name: &Option<String>| match name {
         Some(name) if !backends::NAMES.contains(&name.as_str()) => {
             Err(objection(&[&format!("\"{name}\"")], names::unknown("backend", name, backends::NAMES)))
@@ -110,8 +111,16 @@ mod tests {
         for (more, place, what) in [
             ("backend = \"lokal\"", ":2:11: ", "did you mean 'local'"),
             ("[profile.q]\nscenarios = [\"raec\"]", ":3:14: ", "did you mean 'race'"),
-            ("[profile.q]\nscenarios = []\nexplore = \"1s\"\nlimiters = [\"gcra-lu\"]", ":5:13: ", "did you mean 'gcra-lua'"),
-            ("[profile.q]\nscenarios = [\"race\"]\nmust_be_known = [\"recover\"]", ":4:18: ", "did you mean 'recovers'"),
+            (
+                "[profile.q]\nscenarios = []\nexplore = \"1s\"\nlimiters = [\"gcra-lu\"]",
+                ":5:13: ",
+                "did you mean 'gcra-lua'",
+            ),
+            (
+                "[profile.q]\nscenarios = [\"race\"]\nmust_be_known = [\"recover\"]",
+                ":4:18: ",
+                "did you mean 'recovers'",
+            ),
             (
                 "[limiter.l]\nlua = { file = \"gone.lua\", keys = [], allowed = { is = 1 } }\n[limiter.l.contract]\nbound = \"none\"\nclock = \"app\"\ndenials = \"free\"",
                 ":2:1: ",

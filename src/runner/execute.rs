@@ -352,7 +352,10 @@ impl Run<'_> {
         let config = &self.request.ground.config;
         if !config.is_empty() {
             let words = shell_words(config);
-            cell.checks.iter_mut().filter_map(|c| c.replay.as_mut()).for_each(|r| *r = format!("{r} {words}"));
+            cell.checks
+                .iter_mut()
+                .filter_map(|c| c.replay.as_mut())
+                .for_each(|r| *r = format!("{r} {words}"));
         }
         cell
     }

@@ -45,7 +45,8 @@ pub struct Planned {
 
 /// What a profile gates: its own limiters, else all of the file.
 pub fn limiters_of(config: &Config, profile: &Profile) -> Result<Vec<LimiterRef>, String> {
-    let of_file = || config.limiters.keys().map(|name| LimiterRef { name: name.clone(), params: Default::default() });
+    let of_file =
+        || config.limiters.keys().map(|name| LimiterRef { name: name.clone(), params: Default::default() });
     let all: Vec<LimiterRef> =
         if profile.limiters.is_empty() { of_file().collect() } else { profile.limiters.clone() };
     resolved(&all)
@@ -65,14 +66,19 @@ fn resolved(all: &[LimiterRef]) -> Result<Vec<LimiterRef>, String> {
 /// Looks everything up. The error is the user's to mend.
 pub fn plan(asked: &Asked<'_>) -> Result<Planned, String> {
     let profile = asked.config.profile(asked.profile)?;
-    let limiters =
-        if asked.limiters.is_empty() { limiters_of(asked.config, profile)? } else { resolved(asked.limiters)? };
+    let limiters = if asked.limiters.is_empty() {
+        limiters_of(asked.config, profile)?
+    } else {
+        resolved(asked.limiters)?
+    };
     if limiters.is_empty() {
-        let what = "it names no limiters, and the file has none: add a [limiter.NAME], or limiters = [\"NAME\"]";
+        let what =
+            "it names no limiters, and the file has none: add a [limiter.NAME], or limiters = [\"NAME\"]";
         return Err(format!("profile '{}': {what}", asked.profile));
     }
     let mut plans = planned(asked, profile, &limiters)?;
-    let mut exploration = profile.explore.map(|time| search(time.duration(), &limiters, asked.servers)).transpose()?;
+    let mut exploration =
+        profile.explore.map(|time| search(time.duration(), &limiters, asked.servers)).transpose()?;
     let mut cells: Vec<PlannedCell> = Vec::new();
     let mut weights: Vec<u64> = Vec::new();
     for (plan, cell) in plans.iter().flat_map(|p| p.cells.iter().map(move |c| (p, c))) {
@@ -140,7 +146,8 @@ fn find(config: &Path, scenario: &str) -> Result<Named, String> {
 /// A small search of every limiter that can be searched: a process of somebody else's cannot be held between two of
 /// its commands.
 fn search(time: std::time::Duration, limiters: &[LimiterRef], servers: usize) -> Result<Exploration, String> {
-    let limits = [1, 2].map(Limit::new).into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    let limits =
+        [1, 2].map(Limit::new).into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     let window = Window::from_millis(60_000).map_err(|e| e.to_string())?;
     let mut targets = Vec::new();
     for limiter in limiters {
@@ -227,7 +234,16 @@ mod tests {
         let path = Path::new("rl-lab.toml");
         let config = Config::parse(path, text).unwrap();
         let shard = shard.map(|s| s.parse().unwrap());
-        plan(&Asked { path, config: &config, profile: "q", limiters: &[], seed: Seed(1), shard, with: &[], servers: 1 })
+        plan(&Asked {
+            path,
+            config: &config,
+            profile: "q",
+            limiters: &[],
+            seed: Seed(1),
+            shard,
+            with: &[],
+            servers: 1,
+        })
     }
 
     #[test]
@@ -235,7 +251,9 @@ mod tests {
         let planned = planned(FILE, None).unwrap();
         let labels = planned.gate.limiters();
         assert_eq!(labels, ["get-then-incr", "fixed-window-lua"]);
-        assert!(planned.plans.iter().flat_map(|p| &p.cells).flat_map(|c| &c.checks).all(|c| c.expected.is_none()));
+        assert!(
+            planned.plans.iter().flat_map(|p| &p.cells).flat_map(|c| &c.checks).all(|c| c.expected.is_none())
+        );
         let scenarios: Vec<&str> = planned.gate.cells.iter().map(|c| c.scenario.as_str()).collect();
         assert_eq!((scenarios.first(), scenarios.last()), (Some(&"race"), Some(&"explore")));
         assert_eq!(planned.exploration.unwrap().targets.len(), 2);
@@ -246,7 +264,8 @@ mod tests {
         let whole = planned(FILE, None).unwrap();
         let shards: Vec<Planned> = (1..=3).map(|n| planned(FILE, Some(&format!("{n}/3"))).unwrap()).collect();
         let run = |p: &Planned| {
-            p.plans.iter().map(|p| p.cells.len()).sum::<usize>() + p.exploration.as_ref().map_or(0, |e| e.targets.len())
+            p.plans.iter().map(|p| p.cells.len()).sum::<usize>()
+                + p.exploration.as_ref().map_or(0, |e| e.targets.len())
         };
         assert_eq!(shards.iter().map(run).sum::<usize>(), whole.gate.cells.len());
         for shard in &shards {

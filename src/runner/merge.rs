@@ -9,12 +9,15 @@ use crate::model::verdict::Verdict;
 
 /// The report a user means: a file, a run's folder, or the name of one below `out`.
 pub fn read(run: &Path, out: &Path) -> Result<Report, String> {
-    let candidates: [PathBuf; 3] = [run.to_owned(), run.join("results.json"), out.join(run).join("results.json")];
+    let candidates: [PathBuf; 3] =
+        [run.to_owned(), run.join("results.json"), out.join(run).join("results.json")];
     let path = candidates.into_iter().find(|p| p.is_file());
-    let path =
-        path.ok_or_else(|| format!("no results at '{}': name a run's folder, or its results.json", run.display()))?;
+    let path = path.ok_or_else(|| {
+        format!("no results at '{}': name a run's folder, or its results.json", run.display())
+    })?;
     let text = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    let read: Report = serde_json::from_str(&text).map_err(|e| format!("{}: it is no report: {e}", path.display()))?;
+    let read: Report =
+        serde_json::from_str(&text).map_err(|e| format!("{}: it is no report: {e}", path.display()))?;
     if read.schema != report::SCHEMA {
         return Err(format!("{}: schema {} is not known here", path.display(), read.schema));
     }
@@ -78,7 +81,8 @@ fn complete(shares: &[(String, Report)]) -> Result<GatePlan, String> {
     for (name, report) in shares {
         let plan = report.gate.as_ref().map(|g| &g.plan);
         let plan = plan.ok_or_else(|| format!("{name} is no run of `rl-lab gate`"))?;
-        let shard = plan.shard.ok_or_else(|| format!("{name} is a whole gate, not a share of one (--shard)"))?;
+        let shard =
+            plan.shard.ok_or_else(|| format!("{name} is a whole gate, not a share of one (--shard)"))?;
         let (first, first_report, first_plan) = *known.get_or_insert((name, report, plan));
         if first_report.lab != report.lab {
             return Err(format!("{first} is of rl-lab {}, {name} of {}", first_report.lab, report.lab));

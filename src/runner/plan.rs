@@ -377,9 +377,10 @@ fn cell(
     let may_refuse = vary.is_some_and(|v| v.may_refuse);
     let preset = setup.workload.preset;
     let (settings, refused) = match Settings::new(spec, limit, window, &limiter.params) {
-        Ok(settings) if built_for_another && preset > limit.get() => {
-            (settings, Some(format!("{preset} used before is more than the limit of {limit} it is built for")))
-        }
+        Ok(settings) if built_for_another && preset > limit.get() => (
+            settings,
+            Some(format!("{preset} used before is more than the limit of {limit} it is built for")),
+        ),
         Ok(settings) => (settings, None),
         // Its contract is stated for the scenario's own settings: it is not run.
         Err(why) if may_refuse => {

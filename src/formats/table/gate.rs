@@ -104,13 +104,17 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_in_full_a_known_one_in_brief_and_a_fixed_one_is_announced() {
-        let mut report = sample::gate(&[("bad", Verdict::Fail), ("good", Verdict::Pass), ("old", Verdict::Fail)]);
+        let mut report =
+            sample::gate(&[("bad", Verdict::Fail), ("good", Verdict::Pass), ("old", Verdict::Fail)]);
         let mut plan = report.gate.as_ref().unwrap().plan.clone();
         let before = sample::gate(&[("old", Verdict::Fail), ("good", Verdict::Fail)]).gate.unwrap();
         plan.known = Some(Baseline::of(&before));
         report.gate = Some(Gate::of(&plan, &report.cells));
         let gate = report.gate.as_ref().unwrap();
-        assert_eq!(gate.fixed, [Fixed { limiter: "good".to_owned(), property: "race · never-over-limit".to_owned() }]);
+        assert_eq!(
+            gate.fixed,
+            [Fixed { limiter: "good".to_owned(), property: "race · never-over-limit".to_owned() }]
+        );
         let text = Table.render(&report, Look::PLAIN).unwrap();
         for part in [
             "property                 bad   good  old",

@@ -52,11 +52,21 @@ const TABLES: [Table; 9] = [
             Field("schema", Is::Exactly(super::SCHEMA), Must, "The version of the format."),
             Field("backend", Is::Text, May, "Where the servers run: auto, docker or local."),
             Field("image", Is::Text, May, "Image of the docker backend."),
-            Field("redis_server", Is::Text, May, "Server binary of the local backend, from this file's folder."),
+            Field(
+                "redis_server",
+                Is::Text,
+                May,
+                "Server binary of the local backend, from this file's folder.",
+            ),
             Field("out", Is::Text, May, "Folder for the results, from this file's folder."),
             Field("seed", Is::Whole(0), May, "Seed of every random choice."),
             Field("limiter", Is::Named(&Is::Of("limiter")), May, "Limiters, each by its name."),
-            Field("require", Is::Of("require"), May, "What is needed of every limiter, instead of what scenarios require."),
+            Field(
+                "require",
+                Is::Of("require"),
+                May,
+                "What is needed of every limiter, instead of what scenarios require.",
+            ),
             Field("profile", Is::Named(&Is::Of("profile")), May, "What `rl-lab gate --profile NAME` runs."),
         ],
     },
@@ -66,23 +76,58 @@ const TABLES: [Table; 9] = [
         fields: &[
             Field("backend", Is::Text, May, "Where the servers run."),
             Field("image", Is::Text, May, "Image of the docker backend."),
-            Field("redis_server", Is::Text, May, "Server binary of the local backend, from this file's folder."),
+            Field(
+                "redis_server",
+                Is::Text,
+                May,
+                "Server binary of the local backend, from this file's folder.",
+            ),
             Field("out", Is::Text, May, "Folder for the results, from this file's folder."),
             Field("seed", Is::Whole(0), May, "Seed of every random choice."),
             Field("scenarios", Is::Several(&Is::Text), Must, "Scenarios by name, or files beside this one."),
-            Field("limiters", Is::Several(&Is::Text), May, "Those of the file where none is named; built-in ones may stand beside them."),
+            Field(
+                "limiters",
+                Is::Several(&Is::Text),
+                May,
+                "Those of the file where none is named; built-in ones may stand beside them.",
+            ),
             Field("rounds", Is::Whole(1), May, "Rounds of each scenario, instead of its own number."),
-            Field("explore", Is::Span, May, "How long schedules of each limiter are searched, where they can be."),
-            Field("at_most", Is::Figures, May, "Figures that must not be above a number, of any scenario that measures them."),
-            Field("must_be_known", Is::Several(&Is::Text), May, "Checks whose verdict `unknown` fails the gate as well."),
+            Field(
+                "explore",
+                Is::Span,
+                May,
+                "How long schedules of each limiter are searched, where they can be.",
+            ),
+            Field(
+                "at_most",
+                Is::Figures,
+                May,
+                "Figures that must not be above a number, of any scenario that measures them.",
+            ),
+            Field(
+                "must_be_known",
+                Is::Several(&Is::Text),
+                May,
+                "Checks whose verdict `unknown` fails the gate as well.",
+            ),
         ],
     },
     Table {
         name: "require",
         about: "What is needed, whatever a limiter promises.",
         fields: &[
-            Field("bound", Is::OneOf(&["fixed-window", "aligned-window", "sliding-window", "bucket"]), Must, "What is counted."),
-            Field("scope", SCOPES, May, "Whether it holds over all app servers together (global, the default) or for each."),
+            Field(
+                "bound",
+                Is::OneOf(&["fixed-window", "aligned-window", "sliding-window", "bucket"]),
+                Must,
+                "What is counted.",
+            ),
+            Field(
+                "scope",
+                SCOPES,
+                May,
+                "Whether it holds over all app servers together (global, the default) or for each.",
+            ),
             Field("limit", Is::Whole(1), May, "The scenario's where absent."),
             Field("window", Is::Span, May, "The scenario's where absent."),
         ],
@@ -92,12 +137,32 @@ const TABLES: [Table; 9] = [
         about: "How a limiter is reached (command, command with http, or lua), and what it promises.",
         fields: &[
             Field("summary", Is::Text, May, "One line: which algorithm, which library."),
-            Field("command", Is::Several(&Is::Text), May, "Starts an app server: a program and its arguments, run in the folder of this file."),
+            Field(
+                "command",
+                Is::Several(&Is::Text),
+                May,
+                "Starts an app server: a program and its arguments, run in the folder of this file.",
+            ),
             Field("http", Is::Of("http"), May, "It is asked over HTTP."),
             Field("lua", Is::Of("lua"), May, "It is a script that the store runs."),
-            Field("env", Is::Named(&Is::Text), May, "Put into the environment of the command. Texts may have places such as {limit}."),
-            Field("deadline", Is::Span, May, "The longest that the lab waits for an answer to one call (5s)."),
-            Field("start_within", Is::Span, May, "The longest that an app server may take until it is ready (30s)."),
+            Field(
+                "env",
+                Is::Named(&Is::Text),
+                May,
+                "Put into the environment of the command. Texts may have places such as {limit}.",
+            ),
+            Field(
+                "deadline",
+                Is::Span,
+                May,
+                "The longest that the lab waits for an answer to one call (5s).",
+            ),
+            Field(
+                "start_within",
+                Is::Span,
+                May,
+                "The longest that an app server may take until it is ready (30s).",
+            ),
             Field("limit", Is::Whole(1), May, "The limit it is built for, where that is fixed."),
             Field("window", Is::Span, May, "The window it is built for, where that is fixed."),
             Field("skips_time", Is::Flag, May, "Whether it goes by the time that `skipped_us` adds."),
@@ -111,7 +176,12 @@ const TABLES: [Table; 9] = [
             Field("path", Is::Text, May, "/ where absent. May have places such as {key}."),
             Field("method", Is::Text, May, "GET where absent."),
             Field("headers", Is::Named(&Is::Text), May, "Fields of each request. Texts may have places."),
-            Field("refused", Is::Several(&Is::Whole(400)), May, "Statuses that mean: refused for its rate (429)."),
+            Field(
+                "refused",
+                Is::Several(&Is::Whole(400)),
+                May,
+                "Statuses that mean: refused for its rate (429).",
+            ),
         ],
     },
     Table {
@@ -119,13 +189,28 @@ const TABLES: [Table; 9] = [
         about: "How a script is called, and what its reply means.",
         fields: &[
             Field("file", Is::Text, Must, "The script, from this file's folder."),
-            Field("then", Is::Text, May, "A second script, called with the same keys and args after the first has admitted a call."),
+            Field(
+                "then",
+                Is::Text,
+                May,
+                "A second script, called with the same keys and args after the first has admitted a call.",
+            ),
             Field("keys", Is::Several(&Is::Text), Must, "KEYS. Texts may have places such as {key}."),
-            Field("args", Is::Several(&Is::Text), May, "ARGV. Texts may have places such as {limit}, {window_ms}, {now_ms}."),
+            Field(
+                "args",
+                Is::Several(&Is::Text),
+                May,
+                "ARGV. Texts may have places such as {limit}, {window_ms}, {now_ms}.",
+            ),
             Field("allowed", Is::Of("allowed"), Must, "When a call is admitted."),
             Field("remaining", Is::Of("place"), May, "Where the reply says what is left."),
             Field("retry_after_ms", Is::Of("place"), May, "Where the reply says how long to wait."),
-            Field("reset_ms", Is::Of("place"), May, "Where the reply says when all of the limit is there again."),
+            Field(
+                "reset_ms",
+                Is::Of("place"),
+                May,
+                "Where the reply says when all of the limit is there again.",
+            ),
         ],
     },
     Table {
@@ -150,16 +235,43 @@ const TABLES: [Table; 9] = [
         name: "contract",
         about: "What it promises.",
         fields: &[
-            Field("bound", Is::OneOf(&["fixed-window", "aligned-window", "sliding-window", "weighted-two-window", "bucket", "none"]), Must, "What is counted."),
+            Field(
+                "bound",
+                Is::OneOf(&[
+                    "fixed-window",
+                    "aligned-window",
+                    "sliding-window",
+                    "weighted-two-window",
+                    "bucket",
+                    "none",
+                ]),
+                Must,
+                "What is counted.",
+            ),
             Field("capacity", Is::Whole(1), May, "The most a bucket holds; the limit where absent."),
-            Field("scope", SCOPES, May, "Whether it holds over all app servers together (global, the default) or for each."),
+            Field(
+                "scope",
+                SCOPES,
+                May,
+                "Whether it holds over all app servers together (global, the default) or for each.",
+            ),
             Field("clock", Is::OneOf(&["app", "server", "expiry"]), Must, "Whose clock decides."),
             Field("clock_resolution_ms", Is::Whole(0), May, "In which steps that clock is read (1)."),
             Field("denials", Is::OneOf(&["charged", "free"]), Must, "Whether refused calls count."),
-            Field("on_outage", Is::OneOf(&["open", "closed", "fallback", "error", "unaffected"]), May, "What callers get while the store does not answer (error)."),
+            Field(
+                "on_outage",
+                Is::OneOf(&["open", "closed", "fallback", "error", "unaffected"]),
+                May,
+                "What callers get while the store does not answer (error).",
+            ),
             Field("fallback", Is::Whole(1), May, "What each app server admits by itself then."),
             Field("key_ttl_at_most", Is::Span, May, "The longest that a key may live."),
-            Field("lockout", Is::Span, May, "How long a caller that used up its limit is refused, where that is longer than the window."),
+            Field(
+                "lockout",
+                Is::Span,
+                May,
+                "How long a caller that used up its limit is refused, where that is longer than the window.",
+            ),
             Field("in_background", Is::Flag, May, "Whether it goes on after a call has its answer."),
         ],
     },
@@ -235,6 +347,9 @@ mod tests {
 
     const NOBODYS: &str = "nobodys";
 
+    /// Reads one of the types.
+    type Read = fn(Value) -> Result<(), String>;
+
     /// What serde says a type has instead of a name that is nobody's.
     fn told<T: DeserializeOwned>(json: Value) -> BTreeSet<String> {
         let why = serde_json::from_value::<T>(json).err().unwrap().to_string();
@@ -293,11 +408,15 @@ mod tests {
 
     #[test]
     fn what_must_be_there_is_missed_and_nothing_else() {
-        let samples: [(&str, Value, fn(Value) -> Result<(), String>); 9] = [
+        let samples: [(&str, Value, Read); 9] = [
             ("config", json!({"schema": 1}), read::<Config>),
             ("profile", json!({"scenarios": []}), read::<Profile>),
             ("require", json!({"bound": "bucket"}), read::<RequirePlan>),
-            ("limiter", json!({"contract": {"bound": "none", "clock": "app", "denials": "free"}}), read::<Foreign>),
+            (
+                "limiter",
+                json!({"contract": {"bound": "none", "clock": "app", "denials": "free"}}),
+                read::<Foreign>,
+            ),
             ("http", json!({}), read::<HttpWay>),
             ("lua", json!({"file": "f", "keys": [], "allowed": {}}), read::<LuaWay>),
             ("allowed", json!({}), read::<Condition>),
@@ -324,6 +443,10 @@ mod tests {
     #[test]
     fn the_schema_that_is_shipped_is_this_one() {
         let shipped = include_str!("../../../docs/rl-lab.schema.json");
-        assert_eq!(shipped, format!("{:#}\n", schema()), "write it again: rl-lab config schema > docs/rl-lab.schema.json");
+        assert_eq!(
+            shipped,
+            format!("{:#}\n", schema()),
+            "write it again: rl-lab config schema > docs/rl-lab.schema.json"
+        );
     }
 }

@@ -34,7 +34,8 @@ impl Baseline {
     /// Reads one for a gate of these limiters. The error says what is wrong and what to do.
     pub fn parse(text: &str, limiters: &[&str]) -> Result<Self, String> {
         let again = "--save-baseline writes it again";
-        let told: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("it is no JSON: {e}; {again}"))?;
+        let told: serde_json::Value =
+            serde_json::from_str(text).map_err(|e| format!("it is no JSON: {e}; {again}"))?;
         match told.get("schema").and_then(serde_json::Value::as_u64) {
             Some(schema) if schema == u64::from(SCHEMA) => {}
             Some(schema) => return Err(format!("schema {schema} is not known, expected {SCHEMA}; {again}")),
@@ -43,7 +44,9 @@ impl Baseline {
         let read: Self = serde_json::from_value(told).map_err(|e| format!("{e}; {again}"))?;
         if let Some(other) = read.limiters.keys().find(|name| !limiters.contains(&name.as_str())) {
             let known = limiters.join(", ");
-            return Err(format!("it speaks of '{other}', and the limiters of this gate are {known}; {again}"));
+            return Err(format!(
+                "it speaks of '{other}', and the limiters of this gate are {known}; {again}"
+            ));
         }
         Ok(read)
     }

@@ -23,7 +23,8 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let read = text.split_once('/').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+        let read =
+            text.split_once('/').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
         match read {
             Some((number, of)) if (1..=of).contains(&number) && of <= 1000 => Ok(Self { number, of }),
             _ => Err(format!("a share such as 2/3, the second of three, not '{text}'")),
@@ -66,7 +67,9 @@ mod tests {
 
     #[test]
     fn a_share_is_read_and_told() {
-        for (text, read) in [("1/1", Some((1, 1))), ("2/3", Some((2, 3))), ("0/3", None), ("4/3", None), ("2", None)] {
+        for (text, read) in
+            [("1/1", Some((1, 1))), ("2/3", Some((2, 3))), ("0/3", None), ("4/3", None), ("2", None)]
+        {
             let shard = text.parse::<Shard>().ok();
             assert_eq!(shard.map(|s| (s.number, s.of)), read, "{text}");
             assert!(shard.is_none_or(|s| s.to_string() == text));

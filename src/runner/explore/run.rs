@@ -78,7 +78,7 @@ impl Target {
 /// Whether schedules can be searched with such a window: each may take 0.4 s, in which the server's clock runs on.
 fn window_fits(window: Window) -> Result<(), String> {
     let ms = window.millis();
-    if (5_000..=864_000_000).contains(&ms) && ms % 500 == 0 {
+    if (5_000..=864_000_000).contains(&ms) && ms.is_multiple_of(500) {
         return Ok(());
     }
     Err(format!(
@@ -301,7 +301,12 @@ impl Exploration {
         }
     }
 
-    fn searched(&self, target: &Target, explored: &Explored, file: &dyn Fn(&str) -> Option<PathBuf>) -> SearchReport {
+    fn searched(
+        &self,
+        target: &Target,
+        explored: &Explored,
+        file: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> SearchReport {
         SearchReport {
             budget: self.budget,
             complete: self.complete(target, explored),

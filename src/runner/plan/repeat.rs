@@ -59,17 +59,22 @@ mod tests {
     #[test]
     fn the_command_that_repeats_a_cell_names_the_server_it_ran_on() {
         let plan = race(&Overrides::default()).unwrap();
-        let options = |config: Vec<String>| Ground { config, options: BackendOptions {
-            image: Some("redis:7".to_owned()),
-            redis_server: Some("/opt/redis-server".into()),
-            start_timeout: None,
-        } };
+        let options = |config: Vec<String>| Ground {
+            config,
+            options: BackendOptions {
+                image: Some("redis:7".to_owned()),
+                redis_server: Some("/opt/redis-server".into()),
+                start_timeout: None,
+            },
+        };
         let culprit = plan.cells.iter().find(|c| c.limiter.name == "get-then-incr").unwrap();
         let docker = plan.replay(culprit, "docker", &options(Vec::new()));
         assert!(docker.contains(" --image redis:7 ") && !docker.contains("--redis-server"), "{docker}");
-        let local = plan.replay(culprit, "local", &options(vec!["--config".to_owned(), "../x.toml".to_owned()]));
+        let local =
+            plan.replay(culprit, "local", &options(vec!["--config".to_owned(), "../x.toml".to_owned()]));
         assert!(
-            local.contains(" --redis-server /opt/redis-server ") && !local.contains("--image")
+            local.contains(" --redis-server /opt/redis-server ")
+                && !local.contains("--image")
                 && local.contains(" --config ../x.toml "),
             "{local}"
         );
