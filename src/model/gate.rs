@@ -51,6 +51,9 @@ pub struct PlannedCell {
     /// Limiter, policy and client, as far as they are named: what a row of the matrix is called.
     pub label: String,
     pub checks: Vec<String>,
+    /// Why it cannot be run at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_run: Option<String>,
     /// Which of the shards runs it, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u32>,
@@ -212,7 +215,10 @@ impl Gate {
                 let check = cell.and_then(|c| c.checks.iter().find(|c| c.check == *name));
                 let mut result = match check {
                     Some(check) => planned.result(name, check.verdict, because(check), check.replay.clone()),
-                    None => planned.result(name, Verdict::Unknown, "it was not run".to_owned(), None),
+                    None => match &planned.not_run {
+                        Some(why) => planned.result(name, Verdict::NotApplicable, why.clone(), None),
+                        None => planned.result(name, Verdict::Unknown, "it was not run".to_owned(), None),
+                    },
                 };
                 result.counts = plan.counts(&result, name);
                 if result.counts == Counts::Failed && result.replay.is_none() {
@@ -314,6 +320,7 @@ pub mod tests {
             client: "fail-fast".to_owned(),
             label: (*limiter).to_owned(),
             checks: vec!["never-over-limit".to_owned()],
+            not_run: None,
             shard: None,
         };
         GatePlan {
@@ -371,9 +378,12 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_planned_and_not_run_is_unknown() {
-        let plan = plan(&["a", "b"]);
-        assert_eq!(counts(&plan, &[cell("a", Verdict::Pass, &[])]), [Counts::Fine, Counts::Unknown]);
+    fn what_was_planned_and_not_run_is_unknown_and_what_cannot_be_run_does_not_apply() {
+        let mut plan = plan(&["a", "b", "c"]);
+        plan.cells[2].not_run = Some("it runs elsewhere".to_owned());
+        let cells = [cell("a", Verdict::Pass, &[])];
+        assert_eq!(counts(&plan, &cells), [Counts::Fine, Counts::Unknown, Counts::Fine]);
+        assert_eq!(Gate::of(&plan, &cells).results[2].verdict, Verdict::NotApplicable);
     }
 
     #[test]

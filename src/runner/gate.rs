@@ -20,6 +20,9 @@ use crate::model::units::{Limit, Seed, Window};
 const BUDGET: Budget =
     Budget { clients: 2, requests: 1, crashes: 1, ticks: 1, losses: 0, flushes: 0, pauses: 0 };
 
+/// What the search is called among the scenarios.
+const SEARCH: &str = "explore";
+
 /// What is asked of a gate beside what its profile says.
 pub struct Asked<'a> {
     /// The file that the profile is of.
@@ -77,8 +80,9 @@ pub fn plan(asked: &Asked<'_>) -> Result<Planned, String> {
         return Err(format!("profile '{}': {what}", asked.profile));
     }
     let mut plans = planned(asked, profile, &limiters)?;
-    let mut exploration =
+    let searched =
         profile.explore.map(|time| search(time.duration(), &limiters, asked.servers)).transpose()?;
+    let (mut exploration, unsearched) = searched.map_or((None, Vec::new()), |(e, not)| (Some(e), not));
     let mut cells: Vec<PlannedCell> = Vec::new();
     let mut weights: Vec<u64> = Vec::new();
     for (plan, cell) in plans.iter().flat_map(|p| p.cells.iter().map(move |c| (p, c))) {
@@ -86,8 +90,12 @@ pub fn plan(asked: &Asked<'_>) -> Result<Planned, String> {
         weights.push(planned_ms(plan, cell));
     }
     for target in exploration.iter().flat_map(|e| &e.targets) {
-        cells.push(of_target(target, clients::DEFAULT));
+        cells.push(of_search(&target.limiter, None));
         weights.push(profile.explore.map_or(0, |time| time.millis()));
+    }
+    for (limiter, why) in &unsearched {
+        cells.push(of_search(limiter, Some(why.clone())));
+        weights.push(0);
     }
     if let Some(shard) = asked.shard {
         deal(&mut cells, &weights, shard);
@@ -129,6 +137,9 @@ fn planned(asked: &Asked<'_>, profile: &Profile, limiters: &[LimiterRef]) -> Res
         if plans.iter().any(|p| p.name == named.name) {
             return Err(of("there are two of that name".to_owned()));
         }
+        if named.name == SEARCH {
+            return Err(of(format!("'{SEARCH}' is what the search is called: the file needs another name")));
+        }
         plans.push(plan::plan(named, &changes, asked.seed).map_err(of)?);
     }
     Ok(plans)
@@ -143,21 +154,28 @@ fn find(config: &Path, scenario: &str) -> Result<Named, String> {
     scenarios::load(&path.display().to_string())
 }
 
-/// A small search of every limiter that can be searched: a process of somebody else's cannot be held between two of
-/// its commands.
-fn search(time: std::time::Duration, limiters: &[LimiterRef], servers: usize) -> Result<Exploration, String> {
+/// A small search of every limiter that can be searched, and why of the others.
+fn search(
+    time: std::time::Duration,
+    limiters: &[LimiterRef],
+    servers: usize,
+) -> Result<(Exploration, Vec<(LimiterRef, String)>), String> {
     let limits =
         [1, 2].map(Limit::new).into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     let window = Window::from_millis(60_000).map_err(|e| e.to_string())?;
-    let mut targets = Vec::new();
+    let (mut targets, mut unsearched) = (Vec::new(), Vec::new());
     for limiter in limiters {
-        let spec = limiters::find(&limiter.name)?;
-        if spec.foreign.is_none_or(|f| !f.is_process()) {
-            let target = Target::of(limiter, &limits, window, true);
-            targets.push(target.map_err(|why| format!("explore, limiter '{limiter}': {why}"))?);
+        if limiters::find(&limiter.name)?.foreign.is_some_and(|f| f.is_process()) {
+            let why = "it sends its commands by itself: nobody can hold it between two of them";
+            unsearched.push((limiter.clone(), why.to_owned()));
+            continue;
+        }
+        match Target::of(limiter, &limits, window, true) {
+            Ok(target) => targets.push(target),
+            Err(why) => unsearched.push((limiter.clone(), why)),
         }
     }
-    Ok(Exploration {
+    let exploration = Exploration {
         targets,
         limits,
         window,
@@ -168,7 +186,8 @@ fn search(time: std::time::Duration, limiters: &[LimiterRef], servers: usize) ->
         client: clients::find(clients::DEFAULT)?,
         export: None,
         replay: None,
-    })
+    };
+    Ok((exploration, unsearched))
 }
 
 fn of_cell(plan: &Plan, cell: &CellPlan) -> PlannedCell {
@@ -180,20 +199,22 @@ fn of_cell(plan: &Plan, cell: &CellPlan) -> PlannedCell {
         client: cell.client.name.to_owned(),
         label: CellPlan { variation: None, ..cell.clone() }.label(),
         checks: cell.checks.iter().map(|c| c.check.clone()).collect(),
+        not_run: None,
         shard: None,
     }
 }
 
-fn of_target(target: &Target, client: &str) -> PlannedCell {
+fn of_search(limiter: &LimiterRef, not_run: Option<String>) -> PlannedCell {
     let judged = applicable(BUDGET).into_iter().filter(|(_, why)| why.is_none());
     PlannedCell {
-        scenario: "explore".to_owned(),
+        scenario: SEARCH.to_owned(),
         variation: None,
-        limiter: target.limiter.to_string(),
+        limiter: limiter.to_string(),
         policy: None,
-        client: client.to_owned(),
-        label: target.limiter.to_string(),
+        client: clients::DEFAULT.to_owned(),
+        label: limiter.to_string(),
         checks: judged.map(|(check, _)| check.to_owned()).collect(),
+        not_run,
         shard: None,
     }
 }
@@ -257,6 +278,17 @@ mod tests {
         let scenarios: Vec<&str> = planned.gate.cells.iter().map(|c| c.scenario.as_str()).collect();
         assert_eq!((scenarios.first(), scenarios.last()), (Some(&"race"), Some(&"explore")));
         assert_eq!(planned.exploration.unwrap().targets.len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_searched_says_why() {
+        let text = "[limiter.gate-process]\ncommand = [\"x\"]\n[limiter.gate-process.contract]\nbound = \"none\"\nclock = \"app\"\ndenials = \"free\"\n";
+        let config = Config::parse(Path::new("rl-lab.toml"), &format!("schema = 1\n{text}")).unwrap();
+        limiters::foreign::install(&config).unwrap();
+        let limiters = ["gate-process", "gcra-lua"].map(|l| l.parse().unwrap());
+        let (exploration, unsearched) = search(std::time::Duration::from_secs(1), &limiters, 1).unwrap();
+        assert_eq!(exploration.targets.len(), 1);
+        assert!(unsearched[0].1.contains("by itself"), "{unsearched:?}");
     }
 
     #[test]
