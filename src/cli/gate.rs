@@ -49,7 +49,8 @@ pub fn command() -> Command {
         "Runs the scenarios of a profile of rl-lab.toml over its limiters, and a small search of schedules where it \
          asks for one. Nothing is expected: every verdict is judged. Prints a matrix of limiters and properties, then \
          each failure with its witness and the command that shows it again. Exit 0: nothing failed. 1: something \
-         did, a threshold was crossed, or what must be known is not. 4: only unknowns.\n\n\
+         did, a threshold was crossed, or what must be known is not. 4: only unknowns. The seed is 1 unless another \
+             is given.\n\n\
          In a GitHub workflow it adds a summary to the job and annotations to its log.",
     ))
 }

@@ -170,9 +170,9 @@ impl GatePlan {
         all
     }
 
-    /// Whether that is the same plan, whichever share of it.
+    /// Whether that is the same plan, whichever share of it, and wherever it is run.
     pub fn is_of_the_same(&self, other: &Self) -> bool {
-        let whole = |plan: &Self| Self { shard: None, ..plan.clone() };
+        let whole = |plan: &Self| Self { shard: None, again: String::new(), ..plan.clone() };
         whole(self) == whole(other)
     }
 

@@ -91,7 +91,7 @@ fn complete(shares: &[(String, Report)]) -> Result<GatePlan, String> {
         if shard.of != shards {
             return Err(format!("{first} is one of {shards} shares, {name} one of {}", shard.of));
         }
-        if !plan.is_of_the_same(first_plan) {
+        if !plan.is_of_the_same(first_plan) || report.seed != first_report.seed {
             let why = "profile, file, seed, limiters and baseline must be the same";
             return Err(format!("{name} is a share of another gate than {first}: {why}"));
         }

@@ -27,6 +27,7 @@ mod mutants;
 mod polling;
 mod race;
 mod refusals;
+mod samples;
 mod scenes;
 mod sessions;
 mod several_keys;
