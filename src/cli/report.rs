@@ -40,7 +40,8 @@ pub fn command() -> Command {
 
 pub fn main(matches: &ArgMatches) -> Answer {
     let flags = ReportFlags::from_arg_matches(matches).map_err(|e| Refusal::usage(e.to_string()))?;
-    let out = project::settings().out.unwrap_or_else(|| "out".into());
+    let told = std::env::var_os("RL_LAB_OUT").map(PathBuf::from);
+    let out = told.or_else(|| project::settings().out).unwrap_or_else(|| "out".into());
     let read = |run: &PathBuf| Ok((run.display().to_string(), merge::read(run, &out)?));
     let shares: Result<_, String> = flags.merge.iter().map(read).collect();
     let merged = shares.and_then(|shares| merge::merge(shares, command_line(None)));
