@@ -125,6 +125,7 @@ async fn pairs(backend: &dyn Backend, folder: &Path) -> Result<Vec<(f64, f64)>, 
             epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
             columns: None,
             claims: None,
+            gate: None,
         }));
         recorder.event(Event::Cell(Box::new(rl_lab::runner::execute::header(
             &plan,

@@ -66,7 +66,8 @@ pub fn open<'a>(
     })
 }
 
-const ASKED_FOR: &str = "asked for with --backend";
+// By a flag, the environment or a file.
+const ASKED_FOR: &str = "asked for";
 const OR_LOCAL: &str =
     "start a Docker engine (scripts/setup on Debian) or set DOCKER_HOST, or use --backend local";
 const OR_DOCKER: &str = "install redis-server (scripts/setup on Debian), or name one with --redis-server PATH, \

@@ -1,10 +1,10 @@
 //! `rl-lab analyze RUN`: judges a recorded history again, without running anything.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::{Answer, Refusal, args, output};
+use super::{Answer, Refusal, args, output, settings};
 use crate::runner::analyze;
 use crate::runner::exit::Exit;
 
@@ -23,7 +23,7 @@ pub fn command() -> Command {
 
 pub fn main(matches: &ArgMatches) -> Answer {
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-    let out = PathBuf::from(text("out"));
+    let out = settings::out(matches);
     let path = analyze::locate(Path::new(&text("run")), &out).map_err(Refusal::usage)?;
     let history = analyze::read(&path).map_err(Refusal::usage)?;
     let report = analyze::report(&history);

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Arg, ArgMatches, Command};
 use serde_json::json;
 
-use super::{Answer, Refusal, args, output};
+use super::{Answer, Refusal, args, output, project, settings};
 use crate::backends::{self, journal};
 use crate::ports::backend::BackendOptions;
 use crate::runner::exit::Exit;
@@ -45,9 +45,10 @@ pub fn main(matches: &ArgMatches) -> Answer {
         .enable_all()
         .build()
         .map_err(|e| Refusal::environment(e.to_string()))?;
+    let file = project::settings();
     let options = BackendOptions {
-        image: matches.get_one::<String>("image").cloned(),
-        redis_server: matches.get_one::<String>("redis-server").map(Into::into),
+        image: matches.get_one::<String>("image").cloned().or(file.image),
+        redis_server: matches.get_one::<String>("redis-server").map(Into::into).or(file.redis_server),
         start_timeout: None,
     };
     let survey = runtime.block_on(backends::survey(&options));
@@ -61,8 +62,7 @@ pub fn main(matches: &ArgMatches) -> Answer {
             advice: s.advice,
         })
         .collect();
-    let out = matches.get_one::<String>("out").cloned().unwrap_or_default();
-    lines.push(writable("results", Path::new(&out), "name another folder with --out"));
+    lines.push(writable("results", &settings::out(matches), "name another folder with --out"));
     lines.push(writable("journal", &journal::state_folder(), "name another folder with RL_LAB_STATE_DIR"));
     let writable = lines.iter().rev().take(2).all(|l| l.fine);
     lines.push(leftovers(&runtime));

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::flags::{self, GroundFlags};
@@ -11,12 +12,10 @@ use super::ground::span;
 use super::refusal::{Refusal, command_line};
 use super::{Answer, output, run};
 use crate::clients;
-use crate::limiters;
 use crate::model::report;
 use crate::model::scenario::LimiterRef;
 use crate::model::schedule::{Budget, MOST_CLIENTS};
 use crate::model::units::{Limit, Seed, Window};
-use crate::ports::limiter::Settings;
 use crate::runner::exit::Exit;
 use crate::runner::explore::file::ScheduleFile;
 use crate::runner::explore::run::{Exploration, Target};
@@ -119,28 +118,16 @@ pub fn main(matches: &ArgMatches) -> Answer {
         flushes: flags.script_flushes,
         pauses: flags.pauses,
     };
-    // After a search that drains what is left, call by call.
-    if let Some(limit) = flags.limit.iter().find(|l| l.get() > MOST) {
-        return Err(refuse(format!(
-            "--limit {limit}: every ending is judged by asking until refused; a limit of at most {MOST} shows the same"
-        )));
-    }
-    // A schedule may take 0.4 s, in which the server's clock runs on.
-    let ms = flags.window.millis();
-    if !(5_000..=864_000_000).contains(&ms) || ms % 500 != 0 {
-        return Err(refuse(format!(
-            "--window {}: time stands still for the clients but not for the server, so expiries are told in whole \
-             half seconds; a window from 5s to 10d in steps of 500ms costs nothing",
-            flags.window
-        )));
-    }
     if let Some(folder) = &flags.export_test {
         std::fs::create_dir_all(folder).and_then(|()| tempfile_in(folder)).map_err(|e| {
             Refusal::environment(format!("cannot write to '{}': {e}", folder.display())).of(seed)
         })?;
     }
     let named = flags::limiters(&flags.limiters).map_err(refuse)?;
-    let targets = named.iter().map(|l| target(l, &flags.limit, flags.window)).collect::<Result<_, _>>();
+    let given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let own = !given("limit") && !given("window");
+    let target = |l| Target::of(l, &flags.limit, flags.window, own);
+    let targets = named.iter().map(target).collect::<Result<_, _>>();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let exploration = Exploration {
         targets: targets.map_err(refuse)?,
@@ -168,15 +155,19 @@ pub fn replay(matches: &ArgMatches) -> Answer {
     if file.schedule.0.is_empty() {
         return Err(refuse(format!("'{}': its schedule has no steps", flags.file.display())));
     }
-    if file.limit.get() > MOST {
-        return Err(refuse(format!("'{}': a limit of at most {MOST} can be judged", flags.file.display())));
+    if file.limit.get() > Target::MOST {
+        return Err(refuse(format!(
+            "'{}': a limit of at most {} can be judged",
+            flags.file.display(),
+            Target::MOST
+        )));
     }
     let limiter: LimiterRef = file.limiter.parse().map_err(refuse)?;
     if !crate::model::ending::CHECKS.contains(&file.check.as_str()) {
         return Err(refuse(format!("'{}': no search judges '{}'", flags.file.display(), file.check)));
     }
     let exploration = Exploration {
-        targets: vec![target(&limiter, &[file.limit], file.window).map_err(refuse)?],
+        targets: vec![Target::of(&limiter, &[file.limit], file.window, false).map_err(refuse)?],
         limits: vec![file.limit],
         window: file.window,
         budget: file.budget,
@@ -232,19 +223,8 @@ fn go(ground: &GroundFlags, seed: Seed, exploration: Exploration, command: Optio
     Ok(Exit::Ok)
 }
 
-/// The largest limit whose endings can be judged, by asking call after call.
-const MOST: u64 = 1000;
-
 /// Whether a file can be written there.
 fn tempfile_in(folder: &std::path::Path) -> std::io::Result<()> {
     let probe = folder.join(format!(".rl-lab-{}", std::process::id()));
     std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe))
-}
-
-fn target(wanted: &LimiterRef, limits: &[Limit], window: Window) -> Result<Target, String> {
-    let limiter = limiters::resolve(wanted)?;
-    let spec = limiters::find(&limiter.name)?;
-    let settings = limits.iter().map(|limit| Settings::new(spec, *limit, window, &limiter.params));
-    let settings = settings.collect::<Result<_, _>>()?;
-    Ok(Target { limiter, spec, settings })
 }

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use clap::{Args, Command, FromArgMatches};
 
 pub use super::ground::{GroundFlags, StdoutFormat, Volume};
+use super::project;
 use crate::model::scenario::LimiterRef;
 use crate::model::units::{Limit, Window};
 use crate::runner::plan::Overrides;
@@ -92,6 +93,7 @@ impl RunFlags {
             rounds: self.rounds,
             preset: self.preset,
             cold_pool: self.cold_pool,
+            require: project::project().and_then(|p| p.config.require.clone()),
             strict: self.strict,
         })
     }

@@ -5,38 +5,21 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::project;
+use super::settings::SettingFlags;
+use crate::model::config::Settings;
 use crate::model::units::{self, Seed};
 use crate::ports::backend::BackendOptions;
+use crate::runner::plan::Ground;
 
 #[derive(Debug, Clone, Args)]
 pub struct GroundFlags {
-    /// Seed of every random choice; a random one if not given
-    #[arg(long, value_name = "N", value_parser = whole, help_heading = "Experiment")]
-    seed: Option<u64>,
-
-    /// Where the servers run: auto takes a Docker engine if one answers, else local servers
-    #[arg(long, env = "RL_LAB_BACKEND", default_value = "auto", value_parser = clap::builder::PossibleValuesParser::new(crate::backends::NAMES), help_heading = "Servers")]
-    backend: String,
-    /// Image of the docker backend
-    #[arg(long, env = "RL_LAB_IMAGE", value_name = "NAME[:TAG]", help_heading = "Servers")]
-    image: Option<String>,
-    /// Server binary of the local backend
-    #[arg(long, env = "RL_LAB_REDIS_SERVER", value_name = "PATH", help_heading = "Servers")]
-    redis_server: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingFlags,
     /// How long a server may take to answer its first PING
     #[arg(long, value_name = "SPAN", value_parser = span, help_heading = "Servers")]
     start_timeout: Option<Duration>,
 
-    /// Folder for the results; each run gets a folder of its own in it
-    #[arg(
-        short,
-        long,
-        env = "RL_LAB_OUT",
-        default_value = "out",
-        value_name = "FOLDER",
-        help_heading = "Output"
-    )]
-    out: PathBuf,
     /// What is printed on stdout
     #[arg(short, long, default_value = "table", value_name = "FORMAT", help_heading = "Output")]
     format: StdoutFormat,
@@ -82,7 +65,7 @@ pub enum Volume {
 impl GroundFlags {
     /// The seed asked for, or this one.
     pub fn seed_or(&self, own: Seed) -> Seed {
-        self.seed.map_or(own, Seed)
+        self.settings.seed().map_or(own, Seed)
     }
 
     /// The seed asked for, or one that differs from run to run: 32 bits, easy to type again.
@@ -93,23 +76,29 @@ impl GroundFlags {
             let nanos = since.map_or(0, |d| u64::from(d.subsec_nanos()) ^ d.as_secs());
             nanos.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
         };
-        Seed(self.seed.unwrap_or_else(now))
+        Seed(self.settings.seed().unwrap_or_else(now))
+    }
+
+    /// The same under a profile of the file.
+    pub fn under(&mut self, profile: Settings) {
+        self.settings.under(profile);
     }
 
     pub fn options(&self) -> BackendOptions {
-        BackendOptions {
-            image: self.image.clone(),
-            redis_server: self.redis_server.clone(),
-            start_timeout: self.start_timeout,
-        }
+        BackendOptions { start_timeout: self.start_timeout, ..self.settings.servers() }
     }
 
-    pub fn backend(&self) -> &str {
-        &self.backend
+    /// What commands have to say that run something again on the same ground.
+    pub fn to_repeat(&self) -> Ground {
+        Ground { options: self.settings.servers_not_of_the_file(), config: project::words() }
     }
 
-    pub fn out(&self) -> &PathBuf {
-        &self.out
+    pub fn backend(&self) -> String {
+        self.settings.backend()
+    }
+
+    pub fn out(&self) -> PathBuf {
+        self.settings.out()
     }
 
     pub fn format(&self) -> StdoutFormat {

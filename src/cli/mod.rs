@@ -4,21 +4,27 @@ mod analyze;
 mod args;
 mod claims;
 mod completions;
+mod config;
 mod doctor;
 mod explore;
 mod flags;
+mod gate;
 mod gc;
 mod ground;
 mod headers;
+mod init;
 mod linearizable;
 mod list;
 mod matrix;
 mod output;
 mod progress;
+mod project;
 mod refusal;
+mod report;
 mod run;
 mod serve_http;
 mod serve_limiter;
+mod settings;
 mod signals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -85,6 +91,7 @@ fn parse_and_run() -> Answer {
             };
         }
     };
+    project::read(&matches)?;
     dispatch(&matches)
 }
 
@@ -94,6 +101,10 @@ fn dispatch(matches: &ArgMatches) -> Answer {
         Some(("matrix", m)) => matrix::main(m),
         Some(("explore", m)) => explore::main(m),
         Some(("replay", m)) => explore::replay(m),
+        Some(("init", m)) => init::main(m),
+        Some(("gate", m)) => gate::main(m),
+        Some(("report", m)) => report::main(m),
+        Some(("config", m)) => config::main(m),
         Some(("list", m)) => list::main(m),
         Some(("doctor", m)) => doctor::main(m),
         Some(("gc", m)) => gc::main(m),
@@ -121,6 +132,7 @@ fn command() -> Result<Command, String> {
              limiter promised and did not keep.",
         )
         .after_help(EXIT_CODES)
+        .arg(project::arg())
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100);
@@ -150,6 +162,10 @@ fn command() -> Result<Command, String> {
         .subcommand(matrix::command().after_help(EXIT_CODES))
         .subcommand(explore::command().after_help(EXIT_CODES))
         .subcommand(explore::replay_command().after_help(EXIT_CODES))
+        .subcommand(init::command())
+        .subcommand(gate::command().after_help(EXIT_CODES))
+        .subcommand(report::command().after_help(EXIT_CODES))
+        .subcommand(config::command())
         .subcommand(list::command())
         .subcommand(doctor::command())
         .subcommand(gc::command())

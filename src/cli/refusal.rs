@@ -1,6 +1,6 @@
 //! Why a command did not do what it was asked, in words and, for a reader of JSON, as a report.
 
-use super::output;
+use super::{output, project};
 use crate::model::report::{self, Honesty, Report};
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
@@ -56,6 +56,7 @@ impl Refusal {
             cells: Vec::new(),
             matrix: None,
             claims: None,
+            gate: None,
         };
         // Where not even stdout can be written to, stderr and the exit code have said it.
         let _ = output::report(&report, "json");
@@ -83,6 +84,7 @@ pub fn command_line(seed: Option<Seed>) -> Vec<String> {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
     if seed.is_some() {
+        words.extend(project::missing_words());
         add_environment(&mut words, |name| std::env::var(name).ok());
     }
     words

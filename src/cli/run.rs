@@ -10,6 +10,7 @@ use super::progress::Stderr;
 use super::refusal::{Refusal, command_line};
 use super::{Answer, output, signals};
 use crate::model::claims::ClaimsPlan;
+use crate::model::gate::GatePlan;
 use crate::model::matrix::Column;
 use crate::model::report::{self, Report};
 use crate::model::scenario::{PlannedClock, PlannedFault};
@@ -56,12 +57,20 @@ pub struct Work {
     /// Hold these claims against what comes out.
     pub claims: Option<ClaimsPlan>,
     pub exploration: Option<Exploration>,
+    pub gate: Option<GatePlan>,
     /// The command that repeats it, where that is not the one that was typed.
     pub command: Option<Vec<String>>,
 }
 
 /// Does it, and prints what it came to.
 pub fn go(flags: &GroundFlags, seed: Seed, work: Work) -> Answer {
+    let report = measure(flags, seed, work)?;
+    output::report(&report, flags.format().name()).map_err(Refusal::environment)?;
+    Ok(Exit::of_code(report.exit))
+}
+
+/// Does it, and prints nothing but what goes wrong.
+pub fn measure(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Refusal> {
     if flags.volume() != Volume::Quiet {
         output::tell(&format!("seed: {seed}"));
     }
@@ -74,8 +83,7 @@ pub fn go(flags: &GroundFlags, seed: Seed, work: Work) -> Answer {
     if let Some(error) = &report.error {
         output::tell(&format!("rl-lab: {error}"));
     }
-    output::report(&report, flags.format().name()).map_err(Refusal::environment)?;
-    Ok(Exit::of_code(report.exit))
+    Ok(report)
 }
 
 fn plans(
@@ -95,12 +103,14 @@ async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Ref
         exploration: work.exploration,
         columns: work.columns,
         claims: work.claims,
+        gate: work.gate,
         seed,
         command: work.command.unwrap_or_else(|| command_line(Some(seed))),
-        backend: flags.backend().to_owned(),
+        backend: flags.backend(),
         options: flags.options(),
+        ground: flags.to_repeat(),
         program: None,
-        out: flags.out().clone(),
+        out: flags.out(),
         stop,
     };
     let progress = Stderr::new(flags.volume());
@@ -112,7 +122,7 @@ async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Ref
 }
 
 /// The plan, with nothing started.
-fn dry_run(flags: &GroundFlags, seed: Seed, plans: &[Plan]) -> Answer {
+pub fn dry_run(flags: &GroundFlags, seed: Seed, plans: &[Plan]) -> Answer {
     let text = if flags.format() == StdoutFormat::Json {
         let value = serde_json::json!({
             "schema": report::SCHEMA,

@@ -7,6 +7,7 @@
 use super::findings::{self, Entry, Kind};
 use super::words;
 use crate::model::claims::Claims;
+use crate::model::gate::{Counts, Gate, GateResult};
 use crate::model::matrix::Matrix;
 use crate::model::report::{CellReport, Report, ScenarioSummary};
 use crate::model::verdict::Verdict;
@@ -34,6 +35,9 @@ impl Format for Markdown {
         }
         if let Some(claims) = &report.claims {
             blocks.extend(of_claims(claims));
+        }
+        if let Some(gate) = &report.gate {
+            blocks.extend(of_gate(gate));
         }
         for scenario in &report.scenarios {
             let cells: Vec<&CellReport> =
@@ -79,6 +83,41 @@ fn of_matrix(matrix: &Matrix) -> Vec<String> {
         format!("{}: {}, tried by {}{variation}", prose(&c.head), code(&c.check), code(&c.scenario))
     });
     vec!["# Verdicts: limiters against properties".to_owned(), lines.join("\n"), list(columns)]
+}
+
+/// A gate: its matrix, and what counts. The witnesses stand with their scenarios below.
+pub(super) fn of_gate(gate: &Gate) -> Vec<String> {
+    let limiters = gate.limiters();
+    let share = gate.plan.shard.map(|s| format!(", share {s}")).unwrap_or_default();
+    let mut blocks = vec![format!("# Gate: profile {}{share}", code(&gate.plan.profile))];
+    if gate.results.is_empty() {
+        blocks.push("Nothing of it is to be run here.".to_owned());
+        return blocks;
+    }
+    let heads = std::iter::once("property".to_owned()).chain(limiters.iter().map(|l| code(l)));
+    let mut lines = vec![row(heads), row(std::iter::repeat_n("---", limiters.len() + 1))];
+    for property in gate.properties() {
+        let verdicts = limiters.iter().map(|l| match gate.result(l, property) {
+            Some(result) if result.counts == Counts::Failed => format!("**{}**", result.label()),
+            Some(result) => result.label(),
+            None => String::new(),
+        });
+        lines.push(row(std::iter::once(prose(property)).chain(verdicts)));
+    }
+    blocks.push(lines.join("\n"));
+    let named = |r: &&GateResult| {
+        format!("{}: {}", prose(&r.name()), prose(r.because.lines().next().unwrap_or_default()))
+    };
+    for (title, counts) in [
+        ("Failed", Counts::Failed),
+        ("Known to fail, and not held against it", Counts::Known),
+        ("Unknown: not enough evidence", Counts::Unknown),
+    ] {
+        blocks.extend(titled(title, gate.counting(counts).iter().map(named).collect()));
+    }
+    let fixed = gate.fixed.iter().map(|f| prose(&format!("{} · {}", f.limiter, f.property)));
+    blocks.extend(titled("Fixed: remove it from the baseline with --save-baseline", fixed.collect()));
+    blocks
 }
 
 /// The claims; the evidence stands with the scenarios below.
@@ -206,7 +245,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
 }
 
 /// Text that means nothing to Markdown.
-fn prose(text: &str) -> String {
+pub(super) fn prose(text: &str) -> String {
     let mut out = String::new();
     for c in words::clean(text).chars() {
         match c {
@@ -219,7 +258,7 @@ fn prose(text: &str) -> String {
 }
 
 /// A code span whose fence is longer than any run of backticks inside.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let text = words::printable(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

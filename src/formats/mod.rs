@@ -1,11 +1,14 @@
 //! Floor 2, formats: a [`Report`](crate::model::report::Report) as a text. Each file is one format
 //! and pure; one manager in the runner writes the files, so that a broken format loses nothing.
 //!
-//! What they share: `words` (names, numbers, folding) and `findings` (sorted, put together).
+//! What they share: `words` (names, numbers, folding) and `findings` (sorted, put together). `github` is no file of a
+//! run: it is what a gate tells that platform.
 
 pub mod csv;
 mod findings;
+pub mod github;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 pub mod svg;
 pub mod table;
@@ -13,12 +16,21 @@ mod words;
 
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod xml;
 
 use crate::ports::format::Format;
 
 /// Every format, in the order `--format` and `rl-lab list` name them.
-pub static ALL: &[&dyn Format] =
-    &[&table::Table, &json::Json, &markdown::Markdown, &csv::Csv, &svg::Svg, &svg::heat_map::HeatMap];
+pub static ALL: &[&dyn Format] = &[
+    &table::Table,
+    &json::Json,
+    &markdown::Markdown,
+    &csv::Csv,
+    &junit::Junit,
+    &svg::Svg,
+    &svg::heat_map::HeatMap,
+];
 
 /// The format of that name.
 pub fn find(name: &str) -> Option<&'static dyn Format> {

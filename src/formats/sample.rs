@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Scope};
 use crate::model::figures::Chart;
+use crate::model::gate::{Gate, tests as gates};
 use crate::model::report::{
     CellHonesty, CellReport, CheckReport, Honesty, Report, RoundCounts, SCHEMA, ScenarioSummary,
 };
@@ -129,6 +130,14 @@ pub fn incident() -> Report {
     report
 }
 
+/// A gate of these limiters under `race`, with what its one check says of each.
+pub fn gate(verdicts: &[(&str, Verdict)]) -> Report {
+    let names: Vec<&str> = verdicts.iter().map(|(name, _)| *name).collect();
+    let cells: Vec<CellReport> = verdicts.iter().map(|(n, v)| gates::cell(n, *v, &[])).collect();
+    let gate = Gate::of(&gates::plan(&names), &cells);
+    Report { gate: Some(gate), verdict: Verdict::Fail, passed: false, exit: 1, ..report(cells) }
+}
+
 /// Ended before its first cell.
 pub fn stillborn() -> Report {
     let error = "no engine answers at unix:///var/run/docker.sock; start Docker, or use --backend local";
@@ -161,6 +170,7 @@ pub fn report(cells: Vec<CellReport>) -> Report {
         },
         matrix: None,
         claims: None,
+        gate: None,
         scenarios: vec![ScenarioSummary {
             name: "race".to_owned(),
             title: "Race: 200 calls at once".to_owned(),

@@ -24,7 +24,7 @@ pub fn install(config: &Config) -> Result<(), String> {
     for (name, foreign) in &config.limiters {
         let taken = |s: &&Spec| s.name == name || s.id.eq_ignore_ascii_case(name);
         let alias = super::ALIASES.iter().any(|a| a.id.eq_ignore_ascii_case(name));
-        if alias || super::ALL.iter().any(|s| taken(s)) || all().iter().any(taken) {
+        if alias || super::ALL.iter().any(&taken) || all().iter().any(taken) {
             return Err(format!("limiter '{name}': the lab has one of that name; yours needs another"));
         }
         let spec = spec(name, foreign).map_err(|why| format!("limiter '{name}': {why}"))?;
@@ -39,8 +39,12 @@ fn spec(name: &str, foreign: &Foreign) -> Result<&'static Spec, String> {
         Way::Lines => "what its process sends",
         Way::Http(_) => "what its service sends",
         Way::Lua(lua) => {
-            super::external::script::read(kept, lua)?;
-            "EVALSHA; 1 round trip"
+            let (_, then) = super::external::script::read(kept, lua)?;
+            if then.is_some() {
+                "EVALSHA, and another if it admits; 1 to 2 round trips"
+            } else {
+                "EVALSHA; 1 round trip"
+            }
         }
     };
     Ok(Box::leak(Box::new(Spec {

@@ -14,6 +14,10 @@ use super::names;
 use super::scenario::{LimiterRef, RequirePlan, ScenarioError};
 use super::units::Span;
 
+mod schema;
+
+pub use schema::schema;
+
 /// The version of the format.
 pub const SCHEMA: u32 = 1;
 
@@ -97,6 +101,10 @@ impl Config {
         for foreign in config.limiters.values_mut() {
             foreign.folder.clone_from(&folder);
         }
+        beside(&folder, &mut config.redis_server, &mut config.out);
+        for profile in config.profiles.values_mut() {
+            beside(&folder, &mut profile.redis_server, &mut profile.out);
+        }
         let fits = config.validate();
         fits.map(|()| config).map_err(|(needle, why)| ScenarioError::at(&shown, text, &[&needle], why))
     }
@@ -147,6 +155,16 @@ impl Config {
             let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
             names::unknown("profile", name, &known)
         })
+    }
+}
+
+/// Paths are meant from the folder of the file that names them. A program's bare name is looked up instead.
+fn beside(folder: &Path, program: &mut Option<PathBuf>, out: &mut Option<PathBuf>) {
+    if let Some(path) = program.as_mut().filter(|p| p.components().count() > 1) {
+        *path = folder.join(&*path);
+    }
+    if let Some(path) = out {
+        *path = folder.join(&*path);
     }
 }
 
@@ -204,6 +222,18 @@ at_most = { p99-ms = 50 }
         let quick = config.profile("quick").unwrap();
         assert_eq!((quick.settings().seed, quick.thresholds[&Figure::P99Ms]), (Some(7), 50.0));
         assert!(config.profile("quik").unwrap_err().contains("did you mean 'quick'"));
+    }
+
+    #[test]
+    fn paths_are_meant_from_the_files_folder_and_a_programs_bare_name_is_not_one() {
+        let more = "backend = \"local\"\nout = \"runs\"\nredis_server = \"REDIS\"";
+        for (redis, read_as) in
+            [("bin/redis-server", "repo/bin/redis-server"), ("valkey-server", "valkey-server")]
+        {
+            let config = read("backend = \"local\"", &more.replace("REDIS", redis)).unwrap();
+            assert_eq!(config.settings().redis_server.as_deref(), Some(Path::new(read_as)));
+            assert_eq!(config.settings().out.as_deref(), Some(Path::new("repo/runs")));
+        }
     }
 
     #[test]

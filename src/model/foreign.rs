@@ -76,6 +76,10 @@ pub struct LuaWay {
     pub file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// A second one, called with the same keys and args once the first has admitted a call: what a limiter does that
+    /// asks first and counts afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<PathBuf>,
     pub keys: Vec<Template>,
     #[serde(default)]
     pub args: Vec<Template>,
@@ -199,6 +203,13 @@ impl Foreign {
     /// Whether it runs in processes of its own.
     pub fn is_process(&self) -> bool {
         self.lua.is_none()
+    }
+
+    /// Why its schedules cannot be searched, if so.
+    pub fn unsearchable(&self) -> Option<&'static str> {
+        let clock =
+            "its process goes by a clock that cannot be held (skips_time = true says that it does not)";
+        (self.is_process() && !self.skips_time).then_some(clock)
     }
 
     /// What no type says.

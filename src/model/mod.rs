@@ -8,6 +8,7 @@ pub mod contract;
 pub mod ending;
 pub mod figures;
 pub mod foreign;
+pub mod gate;
 pub mod groups;
 pub mod history;
 pub mod http;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::claims::Claims;
 use super::contract::{Contract, Requirement};
 use super::figures::{Chart, Figure, Figures};
+use super::gate::Gate;
 use super::matrix::Matrix;
 use super::phases::{Phase, Slice};
 use super::schedule::{Budget, Schedule};
@@ -46,6 +47,9 @@ pub struct Report {
     /// The claims that the cells were run for, and what became of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<Claims>,
+    /// Limiters against the properties that a profile asks for, where a gate was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::exit::{self, Exit};
 use super::judge;
 use crate::model::claims::Claims;
+use crate::model::gate::Gate;
 use crate::model::history::{Builder, History};
 use crate::model::matrix::Matrix;
 use crate::model::report::{self, Honesty, Report};
@@ -45,13 +46,15 @@ pub fn read(path: &Path) -> Result<History, String> {
 
 /// The report that the history gives.
 pub fn report(history: &History) -> Report {
-    let cells: Vec<_> = history.cells.iter().map(judge::judge).collect();
+    let judged = history.cells.iter().map(judge::judge);
+    let cells: Vec<_> = judged.chain(history.searched.iter().cloned()).collect();
     let claims = history.header.claims.as_ref().map(|c| Claims::of(c, &cells));
-    let (judged, verdict) = exit::of_all(&cells, claims.as_ref());
+    let gate = history.header.gate.as_ref().map(|g| Gate::of(g, &cells));
+    let (judged, verdict) = exit::of_all(&cells, claims.as_ref(), gate.as_ref());
     let clock_step_ms = history.cells.iter().map(judge::clock_step_ms).fold(0.0, f64::max);
     // A run that was cut short may have planned more: what it did not get to is not a pass.
     let (exit, verdict, error) = match &history.ended {
-        Some((_, None)) if cells.is_empty() => {
+        Some((_, None)) if cells.is_empty() && gate.is_none() => {
             let searched = "this run searched schedules and recorded no calls: its verdicts are in results.json, \
                             and `rl-lab replay` runs what it saved";
             (judged, verdict, Some(searched.to_owned()))
@@ -81,6 +84,7 @@ pub fn report(history: &History) -> Report {
         honesty: Honesty { clock_step_ms, ..history.ground.clone() },
         scenarios: history.scenarios.clone(),
         claims,
+        gate,
         matrix: history.header.columns.as_deref().map(|c| Matrix::of(c, &cells)),
         cells,
     }

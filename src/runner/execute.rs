@@ -18,12 +18,13 @@ use super::explore::run::{Exploration, Lent};
 use super::judge;
 use super::nodes::Unfit;
 use super::out::RunFolder;
-use super::plan::{CellPlan, Plan};
+use super::plan::{CellPlan, Ground, Plan, shell_words};
 use super::record::{Recorder, Stop};
 use crate::backends::worker::Workers;
 use crate::backends::{self, journal::Journal};
 use crate::explorer::Trouble;
 use crate::model::claims::{Claims, ClaimsPlan};
+use crate::model::gate::{Gate, GatePlan};
 use crate::model::history::{self, Event, RunHeader};
 use crate::model::matrix::{Column, Matrix};
 use crate::model::metrics::{self, Metrics};
@@ -39,17 +40,21 @@ pub use scenario::header;
 /// A run as asked for.
 pub struct Request {
     pub plans: Vec<Plan>,
-    /// Search schedules instead of running plans.
+    /// Search schedules, after whatever plans there are.
     pub exploration: Option<Exploration>,
     /// Put the verdicts into a matrix of these columns.
     pub columns: Option<Vec<Column>>,
     /// Hold these claims against what comes out.
     pub claims: Option<ClaimsPlan>,
+    /// The gate that plans and exploration are run for.
+    pub gate: Option<GatePlan>,
     pub seed: Seed,
     /// The command line, as it repeats the run.
     pub command: Vec<String>,
     pub backend: String,
     pub options: BackendOptions,
+    /// What a command has to say of it that shows something again.
+    pub ground: Ground,
     /// The rl-lab that app servers are where they are processes; this very program where absent.
     pub program: Option<PathBuf>,
     pub out: PathBuf,
@@ -90,6 +95,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
     let run = run_id(request.seed);
     let started = started_now();
     let name = match request.plans.as_slice() {
+        _ if request.gate.is_some() => "gate".to_owned(),
         _ if request.exploration.is_some() => {
             request.exploration.as_ref().map_or("explore", Exploration::name).to_owned()
         }
@@ -120,6 +126,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
         columns: request.columns.clone(),
         claims: request.claims.clone(),
+        gate: request.gate.clone(),
     }));
     // However early the lab is killed, its folder says which run it was.
     recorder.flush();
@@ -141,6 +148,7 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         cells: Vec::new(),
         matrix: None,
         claims: None,
+        gate: None,
     };
     let mut run = Run {
         request: &request,
@@ -231,9 +239,10 @@ impl Run<'_> {
         let honesty = &mut self.report.honesty;
         honesty.cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let work = async {
+            self.scenarios(&*backend).await?;
             match &request.exploration {
                 Some(exploration) => self.explore(&*backend, exploration).await,
-                None => self.scenarios(&*backend).await,
+                None => Ok(()),
             }
         };
         let outcome = AssertUnwindSafe(work).catch_unwind().await;
@@ -312,7 +321,12 @@ impl Run<'_> {
                     | Trouble::Unfit(why)
                     | Trouble::Nondeterministic(why) => Halt::Environment(why),
                 })?;
+            let cell = self.repeatable(cell);
+            if self.request.gate.is_some() {
+                self.recorder.event(Event::Searched(Box::new(cell.clone())));
+            }
             self.report.cells.push(cell);
+            self.sum_up();
             self.write();
             if let Some(cell) = self.report.cells.last() {
                 self.progress.cell_done(cell);
@@ -337,14 +351,33 @@ impl Run<'_> {
         }
         let judged = judge::judge(&cell);
         self.report.cells.push(judged);
-        let columns = self.request.columns.as_deref();
-        self.report.matrix = columns.map(|c| Matrix::of(c, &self.report.cells));
-        self.report.claims = self.request.claims.as_ref().map(|c| Claims::of(c, &self.report.cells));
+        self.sum_up();
         self.write();
         // Last, so that whoever is told cannot lose it.
         if let Some(judged) = self.report.cells.last() {
             self.progress.cell_done(judged);
         }
+    }
+
+    /// What the cells so far come to, for whatever they are run for.
+    fn sum_up(&mut self) {
+        let cells = &self.report.cells;
+        self.report.matrix = self.request.columns.as_deref().map(|c| Matrix::of(c, cells));
+        self.report.claims = self.request.claims.as_ref().map(|c| Claims::of(c, cells));
+        self.report.gate = self.request.gate.as_ref().map(|g| Gate::of(g, cells));
+    }
+
+    /// A searched cell whose commands find the file that its limiter is of.
+    fn repeatable(&self, mut cell: CellReport) -> CellReport {
+        let config = &self.request.ground.config;
+        if !config.is_empty() {
+            let words = shell_words(config);
+            cell.checks
+                .iter_mut()
+                .filter_map(|c| c.replay.as_mut())
+                .for_each(|r| *r = format!("{r} {words}"));
+        }
+        cell
     }
 
     fn write(&self) {
@@ -365,7 +398,9 @@ impl Run<'_> {
     /// Fills in what the run came to, and writes it for the last time.
     fn finish(mut self, ended: Exit, error: Option<String>) -> Report {
         let cleanup = if self.report.exit == Exit::Cleanup.code() { Exit::Cleanup } else { Exit::Ok };
-        let (judged, verdict) = exit::of_all(&self.report.cells, self.report.claims.as_ref());
+        self.sum_up();
+        let report = &self.report;
+        let (judged, verdict) = exit::of_all(&report.cells, report.claims.as_ref(), report.gate.as_ref());
         let interrupted = self.request.stop.code().map_or(Exit::Ok, Exit::Interrupted);
         let mut exit = judged.and(ended).and(cleanup).and(interrupted);
         // A run that did not get to its end is not a pass, whatever its first cells said. One whose

@@ -1,6 +1,7 @@
 //! Exit codes, and which one wins.
 
 use crate::model::claims::Claims;
+use crate::model::gate::{Counts, Gate};
 use crate::model::report::CellReport;
 use crate::model::verdict::{Verdict, Weight, weight};
 
@@ -73,9 +74,20 @@ pub fn of_cells(cells: &[CellReport]) -> (Exit, Verdict) {
     }
 }
 
-/// The same with the claims that the cells were run for.
-pub fn of_all(cells: &[CellReport], claims: Option<&Claims>) -> (Exit, Verdict) {
-    let (exit, verdict) = of_cells(cells);
+/// What a gate comes to: known failures do not count.
+pub fn of_gate(gate: &Gate) -> (Exit, Verdict) {
+    match gate.worst() {
+        // There are more shards than there is work.
+        _ if gate.results.is_empty() && gate.plan.shard.is_some() => (Exit::Ok, Verdict::Pass),
+        (Counts::Failed, _) => (Exit::Failed, Verdict::Fail),
+        (Counts::Unknown, _) | (_, false) => (Exit::Unknown, Verdict::Unknown),
+        (Counts::Fine | Counts::Known, true) => (Exit::Ok, Verdict::Pass),
+    }
+}
+
+/// The same with the claims that the cells were run for, or with the gate that they were.
+pub fn of_all(cells: &[CellReport], claims: Option<&Claims>, gate: Option<&Gate>) -> (Exit, Verdict) {
+    let (exit, verdict) = gate.map_or_else(|| of_cells(cells), of_gate);
     match claims.map(Claims::as_known) {
         None | Some(Some(true)) => (exit, verdict),
         Some(Some(false)) => (exit.and(Exit::Failed), verdict.max(Verdict::Fail)),

@@ -32,6 +32,12 @@ impl RunFolder {
         unreachable!("some number is free")
     }
 
+    /// A folder by its own name, for a report that no run wrote.
+    pub fn at(path: &Path) -> Result<Self, String> {
+        std::fs::create_dir_all(path).map_err(|e| format!("cannot write to '{}': {e}", path.display()))?;
+        Ok(Self { path: path.to_owned() })
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

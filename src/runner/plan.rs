@@ -2,6 +2,7 @@
 
 mod overrides;
 mod policy;
+mod repeat;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,6 @@ use crate::model::scenario::{
     TopologyPlan, Variant, Vary,
 };
 use crate::model::units::Seed;
-use crate::ports::backend::BackendOptions;
 use crate::ports::limiter::{Settings, Spec};
 use crate::topologies;
 use crate::workloads;
@@ -30,6 +30,7 @@ use super::scenarios::Named;
 
 pub use overrides::Overrides;
 pub use policy::PolicyPlan;
+pub use repeat::{Ground, shell_words};
 
 /// One scenario, ready to run.
 #[derive(Debug)]
@@ -136,7 +137,7 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
         // Another client or policy than the scenario has is another experiment.
         let as_written = as_written && !foreign;
         for (vary, setup) in varied.iter().filter(|(vary, _)| of(vary)) {
-            cells.push(cell(&named.name, &scenario, &variant, *vary, setup, as_written)?);
+            cells.push(cell(&named.name, &scenario, (&variant, *vary), setup, changes, as_written)?);
         }
     }
     if scenario.workload.together {
@@ -366,23 +367,41 @@ fn in_processes(setup: &mut Setup, foreign: &Foreign, time: Time) -> Result<(), 
 }
 
 fn settings(scenario: &Scenario, limiter: &LimiterRef) -> Result<Settings, String> {
-    let LimitPlan { limit, window } = scenario.limit;
-    Settings::new(limiters::find(&limiter.name)?, limit, window, &limiter.params)
+    let spec = limiters::find(&limiter.name)?;
+    let LimitPlan { limit, window } = own_limit(spec, scenario.limit, &Overrides::default());
+    Settings::new(spec, limit, window, &limiter.params)
+}
+
+/// What a limiter is run with: who is built for one limit is run with that, unless the user asks for another, which
+/// it then refuses.
+fn own_limit(spec: &Spec, of: LimitPlan, changes: &Overrides) -> LimitPlan {
+    let limit = spec.foreign.and_then(|f| f.limit).filter(|_| changes.limit.is_none());
+    let window = spec.foreign.and_then(|f| f.window).filter(|_| changes.window.is_none());
+    LimitPlan { limit: limit.unwrap_or(of.limit), window: window.unwrap_or(of.window) }
 }
 
 fn cell(
     scenario_name: &str,
     scenario: &Scenario,
-    variant: &Variant,
-    vary: Option<&Vary>,
+    (variant, vary): (&Variant, Option<&Vary>),
     setup: &Setup,
+    changes: &Overrides,
     as_written: bool,
 ) -> Result<CellPlan, String> {
     let limiter = &variant.limiter;
     let spec = limiters::find(&limiter.name)?;
-    let LimitPlan { limit, window } = setup.limit;
+    let own = own_limit(spec, setup.limit, changes);
+    let built_for_another = own != setup.limit;
+    let as_written = as_written && !built_for_another;
+    let setup = &Setup { limit: own, ..setup.clone() };
+    let LimitPlan { limit, window } = own;
     let may_refuse = vary.is_some_and(|v| v.may_refuse);
+    let preset = setup.workload.preset;
     let (settings, refused) = match Settings::new(spec, limit, window, &limiter.params) {
+        Ok(settings) if built_for_another && preset > limit.get() => (
+            settings,
+            Some(format!("{preset} used before is more than the limit of {limit} it is built for")),
+        ),
         Ok(settings) => (settings, None),
         // Its contract is stated for the scenario's own settings: it is not run.
         Err(why) if may_refuse => {
@@ -435,36 +454,6 @@ impl Plan {
     pub fn concurrent(&self) -> bool {
         workloads::of(self.scenario.workload.shape).concurrent(&self.scenario.workload)
     }
-
-    /// The command that shows one cell of this plan again.
-    pub fn replay(&self, cell: &CellPlan, backend: &str, options: &BackendOptions) -> String {
-        let mut words = vec!["rl-lab".to_owned()];
-        words.extend(self.call.iter().cloned());
-        words.extend(["--backend".to_owned(), backend.to_owned()]);
-        // Another server would be another experiment.
-        let path = options.redis_server.as_ref().map(|p| p.display().to_string());
-        let image = options.image.clone().filter(|_| backend == "docker");
-        for (flag, value) in [("--image", image), ("--redis-server", path.filter(|_| backend == "local"))] {
-            words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
-        }
-        words.extend(["--limiters".to_owned(), cell.limiter.to_string()]);
-        let policy = cell.policy.as_ref().map(|p| p.policy.to_string());
-        let client = cell.client_named.then(|| cell.client.name.to_owned());
-        for (flag, value) in [("--policy", policy), ("--client", client)] {
-            words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
-        }
-        words.extend(cell.variation.iter().flat_map(|v| ["--variation".to_owned(), v.clone()]));
-        shell_words(&words)
-    }
-}
-
-/// Words as a shell takes them.
-pub fn shell_words(words: &[String]) -> String {
-    let plain = |w: &String| {
-        !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c))
-    };
-    let quote = |w: &String| if plain(w) { w.clone() } else { format!("'{}'", w.replace('\'', r"'\''")) };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -472,7 +461,6 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
-    use crate::model::units::Limit;
     use crate::model::verdict::Verdict;
     use crate::runner::scenarios;
 
@@ -536,24 +524,6 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_repeats_a_cell_names_the_server_it_ran_on() {
-        let plan = race(&Overrides::default()).unwrap();
-        let options = BackendOptions {
-            image: Some("redis:7".to_owned()),
-            redis_server: Some("/opt/redis-server".into()),
-            start_timeout: None,
-        };
-        let culprit = plan.cells.iter().find(|c| c.limiter.name == "get-then-incr").unwrap();
-        let docker = plan.replay(culprit, "docker", &options);
-        assert!(docker.contains(" --image redis:7 ") && !docker.contains("--redis-server"), "{docker}");
-        let local = plan.replay(culprit, "local", &options);
-        assert!(
-            local.contains(" --redis-server /opt/redis-server ") && !local.contains("--image"),
-            "{local}"
-        );
-    }
-
-    #[test]
     fn the_terms_say_whether_expectations_hold() {
         let terms = |changes: &Overrides| race(changes).unwrap().summary.terms;
         assert!(terms(&Overrides::default()).starts_with("as written"));
@@ -562,16 +532,5 @@ mod tests {
         assert!(terms(&rounds).starts_with("parameters changed"));
         let other = Overrides { limiters: vec!["gcra-lua:burst=3".parse().unwrap()], ..Overrides::default() };
         assert!(terms(&other).starts_with("nothing is expected"));
-    }
-
-    #[test]
-    fn the_command_that_repeats_a_cell_carries_every_change() {
-        let changes = Overrides { preset: Some(998), limit: Limit::new(1000).ok(), ..Overrides::default() };
-        let plan = race(&changes).unwrap();
-        let culprit = plan.cells.iter().find(|c| c.limiter.name == "get-then-incr").unwrap();
-        assert_eq!(
-            plan.replay(culprit, "local", &BackendOptions::default()),
-            "rl-lab race --limit 1000 --preset 998 --seed 1 --backend local --limiters get-then-incr"
-        );
     }
 }

@@ -326,6 +326,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
         columns: None,
         claims: None,
+        gate: None,
     }));
     recorder.event(Event::Cell(Box::new(CellHeader {
         scenario: plan.name.clone(),

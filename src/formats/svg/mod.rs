@@ -41,12 +41,12 @@ impl Format for Svg {
     }
 
     fn applies(&self, report: &Report) -> bool {
-        // A matrix has a picture of its own, a search none, and claims are told by their table; of a crash the table
+        // A matrix has a picture of its own, a search none, and claims and gates are told by their table; of a crash the table
         // says who is let in again.
         let driven = |c: &crate::model::report::CellReport| {
             c.search.is_none() && c.rounds.iter().all(|r| r.crash.is_none())
         };
-        let summed = report.matrix.is_some() || report.claims.is_some();
+        let summed = report.matrix.is_some() || report.claims.is_some() || report.gate.is_some();
         let drawn = report.scenarios.is_empty() || report.scenarios.iter().any(|s| s.chart != Chart::None);
         !summed && drawn && (report.cells.is_empty() || report.cells.iter().any(driven))
     }
@@ -109,6 +109,7 @@ fn draw_foot(canvas: &Canvas<'_>, lines: &[(String, RGBColor)], top: i32) -> Dra
 #[cfg(test)]
 mod tests {
     use super::super::sample;
+    use super::super::xml::well_formed;
     use super::*;
     use crate::model::contract::Scope;
     use crate::model::figures::Figure;
@@ -118,29 +119,6 @@ mod tests {
         let text = Svg.render(report, Look::PLAIN).unwrap();
         well_formed(&text);
         text
-    }
-
-    /// Every tag is closed in order, and no text holds a bare `<` or `&`.
-    fn well_formed(text: &str) {
-        let mut open: Vec<&str> = Vec::new();
-        let mut parts = text.split('<');
-        assert_eq!(parts.next(), Some(""));
-        for part in parts {
-            let (tag, rest) = part.split_once('>').expect("a tag without an end");
-            assert!(!rest.contains('>'), "a bare > in {rest:?}");
-            for entity in part.split('&').skip(1) {
-                let name = entity.split_once(';').expect("a bare &").0;
-                assert!(["lt", "gt", "amp", "quot", "apos"].contains(&name), "{name}");
-            }
-            assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
-            match (tag.strip_prefix('/'), tag.ends_with('/')) {
-                (Some(name), _) => assert_eq!(open.pop(), Some(name)),
-                (None, false) => open.push(tag.split(' ').next().unwrap()),
-                (None, true) => {}
-            }
-        }
-        assert!(open.is_empty(), "{open:?} stay open");
-        assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "a control character");
     }
 
     /// The texts of a chart, as XML has them.

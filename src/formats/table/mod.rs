@@ -2,6 +2,7 @@
 //! evidence below it, most urgent first; then what the figures stand on and how the run ended.
 
 mod claims;
+mod gate;
 mod grid;
 mod matrix;
 mod page;
@@ -39,7 +40,10 @@ impl Format for Table {
         if let Some(claims) = &report.claims {
             claims::write(&mut page, claims);
         }
-        let summed = report.matrix.is_some() || report.claims.is_some();
+        if let Some(gate) = &report.gate {
+            gate::write(&mut page, gate);
+        }
+        let summed = report.matrix.is_some() || report.claims.is_some() || report.gate.is_some();
         let sections = if summed { &[][..] } else { &report.scenarios };
         for scenario in sections {
             let cells: Vec<&CellReport> =
@@ -175,7 +179,7 @@ fn trouble(page: &mut Page, cells: &[&CellReport], labels: &[String]) {
 }
 
 fn foot(page: &mut Page, report: &Report) {
-    if report.scenarios.is_empty() {
+    if report.scenarios.is_empty() && report.gate.is_none() {
         page.line("", "no scenario was run", Tone::Unsure);
     }
     page.push("");

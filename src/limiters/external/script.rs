@@ -1,8 +1,10 @@
 //! A limiter that is a Lua script of somebody else's: what it is called with, and what its reply means, is told by
 //! `[limiter.NAME.lua]`.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::model::foreign::{Foreign, LuaWay, Number, Place};
@@ -14,13 +16,35 @@ use crate::ports::clock::Clock;
 use crate::ports::limiter::{Build, Limiter, Settings};
 use crate::ports::store::{Reply, Script, Store, StoreError};
 
-/// The text of a script; why not, otherwise.
-pub fn read(of: &Foreign, lua: &LuaWay) -> Result<String, String> {
-    if let Some(script) = &lua.script {
-        return Ok(script.clone());
+/// The script that decides, and the one after it if there is one.
+type Scripts = (&'static Script, Option<&'static Script>);
+
+/// What was read, by the table that names it, which is kept to the end of the program.
+static READ: Mutex<BTreeMap<usize, Scripts>> = Mutex::new(BTreeMap::new());
+
+/// Reads its scripts, once: the same limiter is built for every round, and stays the same.
+pub fn read(of: &Foreign, lua: &'static LuaWay) -> Result<Scripts, String> {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = std::ptr::from_ref(lua).addr();
+    if let Some(scripts) = read.get(&place) {
+        return Ok(*scripts);
     }
-    let path = of.folder.join(lua.file.as_deref().unwrap_or_else(|| std::path::Path::new("")));
-    std::fs::read_to_string(&path).map_err(|e| format!("its script {} cannot be read: {e}", path.display()))
+    let kept = |text: String| -> &'static Script {
+        Box::leak(Box::new(Script::new(Box::leak(text.into_boxed_str()))))
+    };
+    let script = |file: &Path| -> Result<&'static Script, String> {
+        let path = of.folder.join(file);
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|e| format!("its script {} cannot be read: {e}", path.display()))?;
+        Ok(kept(text))
+    };
+    let first = match (&lua.script, &lua.file) {
+        (Some(text), _) => kept(text.clone()),
+        (None, file) => script(file.as_deref().unwrap_or_else(|| Path::new("")))?,
+    };
+    let scripts = (first, lua.then.as_deref().map(script).transpose()?);
+    read.insert(place, scripts);
+    Ok(scripts)
 }
 
 pub struct Scripted {
@@ -28,7 +52,7 @@ pub struct Scripted {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     node: u16,
-    script: Result<Script, String>,
+    scripts: Result<Scripts, String>,
     lua: &'static LuaWay,
     /// Calls so far.
     calls: AtomicU64,
@@ -39,10 +63,9 @@ impl Scripted {
     pub fn new(build: Build, lua: &'static LuaWay) -> Self {
         let of = build.settings.foreign.ok_or_else(|| "nobody says which script it is".to_owned());
         // It was there when the file that names it was read.
-        let script =
-            of.and_then(|of| read(of, lua)).map(|text| Script::new(Box::leak(text.into_boxed_str())));
+        let scripts = of.and_then(|of| read(of, lua));
         let Build { settings, store, clock, node, version, .. } = build;
-        Self { settings, store, clock, node: node.0, script, lua, calls: AtomicU64::new(0), version }
+        Self { settings, store, clock, node: node.0, scripts, lua, calls: AtomicU64::new(0), version }
     }
 
     fn filled(&self, templates: &[Template], with: &Filling) -> Result<Vec<String>, StoreError> {
@@ -50,7 +73,7 @@ impl Scripted {
     }
 
     async fn decide(&self, key: &str, cost: Cost) -> Result<Decision, StoreError> {
-        let script = self.script.as_ref().map_err(|why| StoreError::NotConnected(why.clone()))?;
+        let (script, then) = self.scripts.as_ref().map_err(|why| StoreError::NotConnected(why.clone()))?;
         let timed = self.lua.keys.iter().chain(&self.lua.args).any(Template::reads_clock);
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let with = Filling {
@@ -67,7 +90,11 @@ impl Scripted {
         let keys = self.filled(&self.lua.keys, &with)?;
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let reply = self.store.eval(script, &keys, self.filled(&self.lua.args, &with)?).await?;
-        self.meant(&reply, &with)
+        let decision = self.meant(&reply, &with)?;
+        if let Some(then) = then.filter(|_| decision.allowed) {
+            self.store.eval(then, &keys, self.filled(&self.lua.args, &with)?).await?;
+        }
+        Ok(decision)
     }
 
     fn meant(&self, reply: &Reply, with: &Filling) -> Result<Decision, StoreError> {

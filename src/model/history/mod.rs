@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::ClaimsPlan;
 use super::contract::{Contract, Requirement};
+use super::gate::GatePlan;
 use super::http;
 use super::matrix::Column;
 use super::op::{Contact, KeyId, Note, Op, Outcome, Source};
 use super::order::most_open;
-use super::report::{CellHonesty, Honesty, ScenarioSummary, ServerInfo};
+use super::report::{CellHonesty, CellReport, Honesty, ScenarioSummary, ServerInfo};
 use super::scenario::{Act, OutageNeeds, PlannedClock, Time};
 use super::units::{Cost, Limit, Nanos, NodeId, OpId, Seed};
 use super::verdict::Verdict;
@@ -46,6 +47,8 @@ pub enum Event {
     /// The cells that follow belong to this scenario.
     Scenario(ScenarioSummary),
     Cell(Box<CellHeader>),
+    /// What a search through schedules came to: it makes no calls that would be recorded one by one.
+    Searched(Box<CellReport>),
     Round {
         /// From 1.
         index: u32,
@@ -256,6 +259,9 @@ pub struct RunHeader {
     /// The claims that the run is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<ClaimsPlan>,
+    /// The gate that the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GatePlan>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
@@ -546,6 +552,8 @@ pub struct History {
     pub ground: Honesty,
     pub scenarios: Vec<ScenarioSummary>,
     pub cells: Vec<Cell>,
+    /// What was searched besides, already judged.
+    pub searched: Vec<CellReport>,
     /// How the run ended by its own account, `None` if it was killed: exit code and error.
     pub ended: Option<(u8, Option<String>)>,
 }

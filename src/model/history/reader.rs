@@ -9,7 +9,7 @@ use super::{
     Acted, Cell, Crashed, Event, Faulted, History, LANE, Preset, Probe, Round, RunHeader, SCHEMA, Touch,
 };
 use crate::model::op::{Completion, Decision, NODE_DIED, Note, Op};
-use crate::model::report::{Honesty, ScenarioSummary};
+use crate::model::report::{CellReport, Honesty, ScenarioSummary};
 use crate::model::units::{Limit, Nanos, OpId};
 
 /// Why a history cannot be read.
@@ -32,6 +32,7 @@ pub struct Builder {
     ground: Honesty,
     scenarios: Vec<ScenarioSummary>,
     cells: Vec<Cell>,
+    searched: Vec<CellReport>,
     /// Where in `cells` the open one of each lane is.
     lanes: BTreeMap<u32, usize>,
     ended: Option<(u8, Option<String>)>,
@@ -101,6 +102,10 @@ impl Builder {
                 self.scenarios.push(summary);
                 return Ok(());
             }
+            Event::Searched(cell) => {
+                self.searched.push(*cell);
+                return Ok(());
+            }
             Event::Cell(header) => {
                 let Some(run) = &self.header else {
                     return Err(self.order("a cell before the run's header"));
@@ -158,6 +163,7 @@ impl Builder {
             ground: self.ground,
             scenarios: self.scenarios,
             cells: self.cells,
+            searched: self.searched,
             ended: self.ended,
         })
     }
@@ -302,6 +308,7 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
         | Event::Ground { .. }
         | Event::Scenario(_)
         | Event::Cell(_)
+        | Event::Searched(_)
         | Event::Round { .. }
         | Event::CellEnd { .. }
         | Event::End { .. } => {

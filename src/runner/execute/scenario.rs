@@ -132,7 +132,7 @@ impl Run<'_> {
                 None => None,
             };
             let header = CellHeader {
-                replay: plan.replay(cell, backend.name(), &self.request.options),
+                replay: plan.replay(cell, backend.name(), &self.request.ground),
                 not_run: header.not_run.clone().or_else(|| stage.as_ref().err().cloned()).or(refused),
                 ..header
             };

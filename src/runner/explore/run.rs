@@ -10,6 +10,7 @@ use super::{Counterexample, Explored, Hunt, Progress, REPLAYS, applicable, explo
 use crate::backends::worker::Workers;
 use crate::clients::Profile;
 use crate::explorer::{Trouble, World, follow_patiently};
+use crate::limiters;
 use crate::model::figures::{Chart, Figure, Figures};
 use crate::model::report::{
     CellHonesty, CellReport, CheckReport, CounterexampleReport, LevelReport, SampleReport, ScenarioSummary,
@@ -49,6 +50,44 @@ pub struct Target {
     pub settings: Vec<Settings>,
 }
 
+impl Target {
+    /// The largest limit whose endings can be judged, by asking call after call.
+    pub const MOST: u64 = 1000;
+
+    /// A limiter as it is searched at these limits; with `own`, one that is built for a limit or a window is searched
+    /// at that.
+    pub fn of(wanted: &LimiterRef, limits: &[Limit], window: Window, own: bool) -> Result<Self, String> {
+        let limiter = limiters::resolve(wanted)?;
+        let spec = limiters::find(&limiter.name)?;
+        let built_for = spec.foreign.filter(|_| own);
+        let window = built_for.and_then(|f| f.window).unwrap_or(window);
+        window_fits(window)?;
+        let one = built_for.and_then(|f| f.limit);
+        let limits = one.as_ref().map_or(limits, std::slice::from_ref);
+        if let Some(limit) = limits.iter().find(|l| l.get() > Self::MOST) {
+            return Err(format!(
+                "limit {limit}: every ending is judged by asking until refused; a limit of at most {} shows the same",
+                Self::MOST
+            ));
+        }
+        let settings = limits.iter().map(|limit| Settings::new(spec, *limit, window, &limiter.params));
+        let settings = settings.collect::<Result<_, _>>()?;
+        Ok(Self { limiter, spec, settings })
+    }
+}
+
+/// Whether schedules can be searched with such a window: each may take 0.4 s, in which the server's clock runs on.
+fn window_fits(window: Window) -> Result<(), String> {
+    let ms = window.millis();
+    if (5_000..=864_000_000).contains(&ms) && ms.is_multiple_of(500) {
+        return Ok(());
+    }
+    Err(format!(
+        "window {window}: time stands still for the clients but not for the server, so expiries are told in whole \
+         half seconds; a window from 5s to 10d in steps of 500ms costs nothing"
+    ))
+}
+
 /// What the run lends to each limiter's search.
 pub struct Lent<'a> {
     /// Each with the core it was put on.
@@ -81,7 +120,7 @@ impl Exploration {
                 format!(
                     "{}; limit {} per {}; {searched}; {} server{}",
                     self.budget.in_words(),
-                    self.limits_in_words(),
+                    in_words(self.limits.iter().copied()),
                     self.window,
                     self.servers,
                     if self.servers == 1 { "" } else { "s" }
@@ -99,11 +138,6 @@ impl Exploration {
             figures: if self.replay.is_some() { Vec::new() } else { vec![Figure::States, Figure::Schedules] },
             chart: Chart::default(),
         }
-    }
-
-    /// `1 and 2`.
-    pub fn limits_in_words(&self) -> String {
-        self.limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(" and ")
     }
 
     pub fn name(&self) -> &'static str {
@@ -172,8 +206,8 @@ impl Exploration {
         }
         let kept = kept.into_inner().unwrap_or_default();
         let files = |check: &str| kept.iter().find(|(c, _)| c.check == check).and_then(|(_, f)| f.clone());
-        let findings = self.findings(|check| self.finding(check, &explored));
-        let report = self.searched(&explored, &files);
+        let findings = self.findings(|check| self.finding(check, target, &explored));
+        let report = self.searched(target, &explored, &files);
         let mut cell = self.cell(target, lent, findings, Some(report));
         for check in &mut cell.checks {
             let file = files(&check.check).filter(|_| check.verdict == Verdict::Fail);
@@ -193,7 +227,7 @@ impl Exploration {
         let origin = Origin {
             limiter: &target.limiter,
             limit: found.limit,
-            window: self.window,
+            window: target.settings[0].window,
             client: self.client.name,
             scripts,
         };
@@ -211,7 +245,7 @@ impl Exploration {
             "{} at limit {} per {}\n{}: {}\n{}schedule: {}\n\n{}\n{}\n",
             target.limiter,
             found.limit,
-            self.window,
+            origin.window,
             found.check,
             found.witness,
             found.story.between.as_ref().map(|b| format!("{b}\n")).unwrap_or_default(),
@@ -275,10 +309,15 @@ impl Exploration {
         }
     }
 
-    fn searched(&self, explored: &Explored, file: &dyn Fn(&str) -> Option<PathBuf>) -> SearchReport {
+    fn searched(
+        &self,
+        target: &Target,
+        explored: &Explored,
+        file: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> SearchReport {
         SearchReport {
             budget: self.budget,
-            complete: self.complete(explored),
+            complete: self.complete(target, explored),
             reduced: self.reduce,
             levels: explored
                 .levels
@@ -352,7 +391,7 @@ impl Exploration {
             backend: lent.backend.to_owned(),
             server: lent.server.version.clone(),
             server_flavour: lent.server.flavour.clone(),
-            limit: self.limits[0],
+            limit: target.settings[0].limit,
             contract: (target.spec.contract)(&target.settings[0]),
             requirement: None,
             rounds: Vec::new(),
@@ -361,24 +400,22 @@ impl Exploration {
             honesty: CellHonesty::default(),
             adapters: Vec::new(),
             told: Vec::new(),
-            search: Some(search.unwrap_or_else(|| self.searched(&Explored::default(), &|_| None))),
+            search: Some(search.unwrap_or_else(|| self.searched(target, &Explored::default(), &|_| None))),
             errors: Default::default(),
         }
     }
 }
 
 impl Exploration {
-    fn complete(&self, explored: &Explored) -> bool {
-        explored.complete(self.budget)
-            && self.limits.iter().all(|l| {
-                explored
-                    .levels
-                    .iter()
-                    .any(|v| v.limit == *l && v.budget == self.budget && v.searched.complete)
-            })
+    fn complete(&self, target: &Target, explored: &Explored) -> bool {
+        let whole = |limit: Limit| {
+            let mut levels = explored.levels.iter();
+            levels.any(|v| v.limit == limit && v.budget == self.budget && v.searched.complete)
+        };
+        explored.complete(self.budget) && target.settings.iter().all(|s| whole(s.limit))
     }
 
-    fn finding(&self, check: &str, explored: &Explored) -> Finding {
+    fn finding(&self, check: &str, target: &Target, explored: &Explored) -> Finding {
         if let Some(why) = &explored.not_applicable {
             return Finding::not_applicable(why.clone());
         }
@@ -400,7 +437,7 @@ impl Exploration {
             lines.push(format!("{REPLAYS} of {REPLAYS} replays went the same way"));
             return Finding::fail(lines.join("\n"));
         }
-        if self.complete(explored) {
+        if self.complete(target, explored) {
             let last = || explored.levels.iter().filter(|l| l.budget == self.budget).map(|l| &l.searched);
             let (states, schedules): (u64, u64) =
                 (last().map(|s| s.states).sum(), last().map(|s| s.schedules).sum());
@@ -408,7 +445,7 @@ impl Exploration {
             return Finding::pass(format!(
                 "certificate: {}, limit {}: {seen}, complete; deterministic clients assumed",
                 self.budget.in_words(),
-                self.limits_in_words()
+                in_words(target.settings.iter().map(|s| s.limit))
             ));
         }
         let why =
@@ -427,6 +464,11 @@ impl Exploration {
     });
         Finding::unknown(format!("{why}{done}{}", sampled.unwrap_or_default()))
     }
+}
+
+/// `1 and 2`.
+fn in_words(limits: impl Iterator<Item = Limit>) -> String {
+    limits.map(|l| l.to_string()).collect::<Vec<_>>().join(" and ")
 }
 
 /// Rounded up, and never to nothing.

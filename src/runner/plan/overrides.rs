@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::model::scenario::{LimiterRef, Scenario, Setup};
+use crate::model::scenario::{LimiterRef, RequirePlan, Scenario, Setup};
 use crate::model::units::{Limit, Window};
 
 /// What the user changed. `None` leaves the scenario's own value.
@@ -23,6 +23,8 @@ pub struct Overrides {
     pub rounds: Option<NonZeroU32>,
     pub preset: Option<u64>,
     pub cold_pool: bool,
+    /// What is needed instead of what the scenario requires; of a file, which the command that repeats it reads again.
+    pub require: Option<RequirePlan>,
     /// Judge every verdict by itself, whatever the scenario expects.
     pub strict: bool,
 }
@@ -35,6 +37,7 @@ impl Overrides {
             policy: self.policy.clone(),
             client: self.client.clone(),
             strict: self.strict,
+            require: self.require.clone(),
             ..Self::default()
         };
         *self != chosen
@@ -43,6 +46,9 @@ impl Overrides {
     pub(super) fn apply(&self, scenario: &mut Scenario) {
         let setup = self.on(Setup::of(scenario));
         (scenario.limit, scenario.workload) = (setup.limit, setup.workload);
+        if scenario.require.is_some() && self.require.is_some() {
+            scenario.require.clone_from(&self.require);
+        }
     }
 
     /// What a cell is driven with, with these changes: they come after a variation's own.

@@ -93,6 +93,7 @@ async fn tried(address: SocketAddr, limiter: &str, trial: &(&str, Option<&str>, 
         epoch_ns_at_zero: recorder.epoch_ns_at_zero(),
         columns: None,
         claims: None,
+        gate: None,
     }));
     let server = ServerInfo { flavour: "redis".to_owned(), version: "7.0.15".to_owned() };
     let header: CellHeader = execute::header(&plan, cell, &server, "local");

@@ -49,13 +49,8 @@ impl Subject {
     /// Why no schedule of it can be had, if so.
     pub fn unfit(&self) -> Option<String> {
         let process = self.spec.foreign.filter(|f| f.is_process())?;
-        let clock = "its process goes by a clock that cannot be held (skips_time says if it does not)";
-        let nobody = "nobody here starts processes";
-        match self.workers {
-            _ if !process.skips_time => Some(clock.to_owned()),
-            None => Some(nobody.to_owned()),
-            Some(_) => None,
-        }
+        let nobody = self.workers.is_none().then_some("nobody here starts processes");
+        process.unsearchable().or(nobody).map(str::to_owned)
     }
 }
 
