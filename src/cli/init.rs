@@ -162,7 +162,8 @@ fn files(language: &Language) -> Vec<(&'static str, String)> {
         .replace("{{reached}}", language.reached)
         .replace("{{quick}}", &list(quick))
         .replace("{{full}}", &list(full))
-        .replace("{{explore-quick}}", &explore("3s"))
+        // A process is started again for each schedule in which it dies.
+        .replace("{{explore-quick}}", &explore(if script { "3s" } else { "10s" }))
         .replace("{{explore-full}}", &explore("60s"));
     let mut files = vec![
         (FILE, config.trim_end().to_owned() + "\n"),

@@ -379,3 +379,51 @@ fn where_there_is_no_server_the_gate_says_so_and_so_does_its_junit() {
     assert!(cases.contains("errors=\"1\"") && cases.contains("it was not run"), "{cases}");
     assert!(!lab.path("known.json").exists(), "a run that did not finish is no baseline");
 }
+
+/// The sample of a language with its wrong form put in place of the right one, as its comment says to.
+fn read_then_write(text: &str, comment: &str) -> String {
+    let mark = format!("{comment}   ");
+    let right = |line: &str| {
+        line.contains("SCRIPT, 1") || line.contains("SCRIPT, [") || line.contains("'EVAL', SCRIPT")
+    };
+    let lines = text.lines().filter(|line| !right(line)).map(|line| {
+        let indent = line.len() - line.trim_start().len();
+        match line.trim_start().strip_prefix(&mark) {
+            Some(code) => format!("{}{code}", &line[..indent]),
+            None => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Each in an empty folder, with what the language brings along.
+#[tokio::test]
+async fn the_sample_of_every_language_passes_and_its_read_then_write_form_is_convicted() {
+    let languages = [
+        ("python", "python3", "rl-lab/limiter.py", "#"),
+        ("node", "node", "rl-lab/limiter.mjs", "//"),
+        ("php", "php", "rl-lab/limiter.php", "//"),
+    ];
+    for (language, program, file, comment) in languages {
+        if std::process::Command::new(program).arg("--version").output().is_err() {
+            println!("skipped: there is no {program}");
+            continue;
+        }
+        let lab = Lab::new().env("RL_LAB_BACKEND", "local");
+        lab.run(&["init", "--language", language]).exits(0);
+        let report = lab.run(&["gate", "--format", "json"]).exits(0).report();
+        assert!(gate_of(&report).results.iter().all(|r| r.counts == Counts::Fine), "{language}");
+        let right = std::fs::read_to_string(lab.path(file)).unwrap();
+        let wrong = read_then_write(&right, comment);
+        assert_ne!(wrong, right);
+        lab.file(file, &wrong);
+        let report = lab.run(&["gate", "--format", "json"]).exits(1).report();
+        let failed: Vec<&str> =
+            gate_of(&report).counting(Counts::Failed).iter().map(|r| r.property.as_str()).collect();
+        // How far a search comes in its time is the machine's doing.
+        for property in ["race · never-over-limit", "crash · every-key-expires"] {
+            assert!(failed.contains(&property), "{language}: {failed:?}");
+        }
+        assert_eq!(lab.traces("local").await, Vec::<String>::new());
+    }
+}
