@@ -187,34 +187,6 @@ def evalsha_then_eval(app, store, key, cost):
         return store.ask("EVAL", COUNT, 1, key, cost, app.window) <= app.limit
 
 
-BUCKET = """local limit, window, cost, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local state = redis.call('HMGET', KEYS[1], 'tokens', 'at')
-local tokens, at = tonumber(state[1]) or limit, tonumber(state[2]) or now
-if ARGV[5] == 'forward' then now = math.max(now, at) end
-tokens = math.min(limit, tokens + math.max(0, now - at) * limit / window)
-local allowed = tokens >= cost
-if allowed then tokens = tokens - cost end
-redis.call('HSET', KEYS[1], 'tokens', tostring(tokens), 'at', now)
-redis.call('PEXPIRE', KEYS[1], 2 * window)
-return allowed and 1 or 0"""
-
-
-def delayed(app, store, key, cost, time_goes):
-    """The commands of node 1 are on their way for 300 ms after it looked at its clock."""
-    now = app.now()
-    if app.node == 1:
-        time.sleep(0.3)
-    return store.ask("EVAL", BUCKET, 1, key, app.limit, app.window, cost, now, time_goes) == 1
-
-
-def delayed_rewinds(app, store, key, cost):
-    return delayed(app, store, key, cost, "anywhere")
-
-
-def delayed_forward(app, store, key, cost):
-    return delayed(app, store, key, cost, "forward")
-
-
 OPEN = {"allowed": True, "source": "fail-open"}
 
 
@@ -259,7 +231,7 @@ def error_raised(app, store, key, cost):
 KINDS = [
     gcra_read_write, leaky_four_commands, multi_get_multi_set, get_then_decrby,
     expire_fails_once, expire_fails_once_heals, multi_error_swallowed, multi_error_raised,
-    evalsha_only, evalsha_then_eval, delayed_rewinds, delayed_forward,
+    evalsha_only, evalsha_then_eval,
     fail_open_forgotten, fail_open_kept, error_stored_as_count, error_raised,
 ]
 PATIENCE = {fail_open_forgotten: 0.05, fail_open_kept: 0.05}
