@@ -194,6 +194,9 @@ pub fn property(tried: &Tried) -> String {
 
 /// What it came to.
 pub fn came_out(tried: &Tried) -> String {
+    if let Some(why) = &tried.left_out {
+        return why.clone();
+    }
     match (tried.came_out, tried.figure) {
         (CameOut::Verdict(verdict), _) => verdict.name().to_owned(),
         (CameOut::Figure(value), Some(figure)) => figure_text(figure, value),

@@ -26,6 +26,12 @@ pub struct ClaimsPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
+    /// Its number, where that is not its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<u32>,
+    /// Who reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     pub claim: String,
     /// What to know about it, in a sentence.
     pub says: String,
@@ -60,6 +66,13 @@ pub struct Trial {
     pub at_least: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
+    /// What not everybody has: the libraries for a language, or a server of a certain age (`redis-before-7.2`). Where
+    /// it is not there the trial is left out, and says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
+    /// Why it is left out, found out when it is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 /// What became of a claim.
@@ -141,8 +154,29 @@ impl Trial {
         label
     }
 
+    /// Why it does not count on the server of this cell, if so.
+    fn too_new(&self, cell: &CellReport) -> Option<String> {
+        let before = self.needs.as_ref()?.strip_prefix("redis-before-")?;
+        let parts = |text: &str| text.split('.').map_while(|p| p.parse().ok()).collect::<Vec<u32>>();
+        (parts(&cell.server) >= parts(before))
+            .then(|| format!("it takes a server before {before}, this is {}", cell.server))
+    }
+
     fn tried(&self, cells: &[CellReport]) -> Tried {
         let found = cells.iter().find(|c| self.is_of(c));
+        let left_out = self.left_out.clone().or_else(|| found.and_then(|cell| self.too_new(cell)));
+        if let Some(why) = left_out {
+            return Tried {
+                scenario: self.scenario.clone(),
+                label: self.label(),
+                check: self.check.clone(),
+                figure: self.figure,
+                came_out: CameOut::Nothing,
+                as_claimed: None,
+                because: String::new(),
+                left_out: Some(why),
+            };
+        }
         let (came_out, as_claimed, because) = match (found, &self.check, self.figure) {
             (Some(cell), Some(name), _) => match cell.checks.iter().find(|c| c.check == *name) {
                 Some(check) => {
@@ -171,6 +205,7 @@ impl Trial {
             came_out,
             as_claimed,
             because,
+            left_out: None,
         }
     }
 }
@@ -185,6 +220,10 @@ pub struct Claims {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRow {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     pub claim: String,
     pub says: String,
     pub found: Found,
@@ -208,6 +247,9 @@ pub struct Tried {
     /// The witness of a fail; else what the verdict rests on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub because: String,
+    /// Why it was not tried, where that decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -223,15 +265,17 @@ impl Claims {
     pub fn of(plan: &ClaimsPlan, cells: &[CellReport]) -> Self {
         let rows = plan.claims.iter().map(|claim| {
             let trials: Vec<Tried> = claim.trials.iter().map(|t| t.tried(cells)).collect();
-            let found = if trials.iter().any(|t| t.as_claimed == Some(false)) {
+            let counts = || trials.iter().filter(|t| t.left_out.is_none());
+            let found = if counts().any(|t| t.as_claimed == Some(false)) {
                 Found::Contradicted
-            } else if trials.iter().any(|t| t.as_claimed.is_none()) {
+            } else if counts().any(|t| t.as_claimed.is_none()) || counts().next().is_none() {
                 Found::Unknown
             } else {
                 Found::Holds
             };
             let (name, says) = (claim.claim.clone(), claim.says.clone());
-            ClaimRow { claim: name, says, found, known: claim.known, trials }
+            let (case, source) = (claim.case, claim.source.clone());
+            ClaimRow { case, source, claim: name, says, found, known: claim.known, trials }
         });
         Self { title: plan.title.clone(), shows: plan.shows.clone(), rows: rows.collect() }
     }
@@ -276,6 +320,17 @@ verdict = "fail"
         assert!(
             refused("verdict = \"fail\"", "verdict = \"fail\"\nat_most = 3").contains("belong to a figure")
         );
+    }
+
+    #[test]
+    fn what_is_left_out_decides_nothing_unless_nothing_else_is_there() {
+        let other = "[[claim.trial]]\nscenario = \"race\"\nlimiter = \"b\"\ncheck = \"never-over-limit\"\nverdict = \"pass\"\n";
+        let mut plan = ClaimsPlan::parse(&format!("{PLAN}{other}"), &["never-over-limit"]).unwrap();
+        plan.claims[0].trials[1].left_out = Some("not installed".to_owned());
+        assert_eq!(Claims::of(&plan, &[]).rows[0].found, Found::Unknown, "the first was not run");
+        plan.claims[0].trials.remove(0);
+        let claims = Claims::of(&plan, &[]);
+        assert_eq!((claims.rows[0].found, claims.as_known()), (Found::Unknown, None), "nothing was tried");
     }
 
     #[test]

@@ -87,11 +87,12 @@ pub fn of_gate(gate: &Gate) -> (Exit, Verdict) {
 
 /// The same with the claims that the cells were run for, or with the gate that they were.
 pub fn of_all(cells: &[CellReport], claims: Option<&Claims>, gate: Option<&Gate>) -> (Exit, Verdict) {
-    let (exit, verdict) = gate.map_or_else(|| of_cells(cells), of_gate);
+    // What claims speak of is all that was judged, and they say what it means.
     match claims.map(Claims::as_known) {
-        None | Some(Some(true)) => (exit, verdict),
-        Some(Some(false)) => (exit.and(Exit::Failed), verdict.max(Verdict::Fail)),
-        Some(None) => (exit.and(Exit::Unknown), verdict.max(Verdict::Unknown)),
+        None => gate.map_or_else(|| of_cells(cells), of_gate),
+        Some(Some(true)) => (Exit::Ok, Verdict::Pass),
+        Some(Some(false)) => (Exit::Failed, Verdict::Fail),
+        Some(None) => (Exit::Unknown, Verdict::Unknown),
     }
 }
 

@@ -13,7 +13,8 @@ pub fn write(page: &mut Page, claims: &Claims) {
     page.text.push_str(&grid::render(&rows(claims), page.look));
     page.head("What each comes to", Tone::Strong);
     for (number, row) in (1..).zip(&claims.rows) {
-        page.hanging(&format!("{number}. {}: {}", row.claim, row.says));
+        let source = row.source.as_ref().map(|s| format!(" ({s})")).unwrap_or_default();
+        page.hanging(&format!("{}. {}: {}{source}", row.case.unwrap_or(number), row.claim, row.says));
         for tried in row.trials.iter().filter(|t| !t.because.is_empty()) {
             let because = tried.because.lines().next().unwrap_or_default();
             page.hanging(&format!(
@@ -42,7 +43,7 @@ fn rows(claims: &Claims) -> Vec<Vec<Text>> {
             let first = n == 0;
             let once = |text: String| if first { text } else { String::new() };
             rows.push(vec![
-                Text::new(once(number.to_string()), Tone::Plain),
+                Text::new(once(row.case.unwrap_or(number).to_string()), Tone::Plain),
                 Text::new(once(row.claim.clone()), Tone::Plain),
                 Text::new(words::clean(&tried.label), Tone::Plain),
                 Text::new(tried.scenario.clone(), Tone::Plain),
