@@ -239,8 +239,8 @@ PATIENCE = {fail_open_forgotten: 0.05, fail_open_kept: 0.05}
 
 def answer(kind, app, store, request):
     said = {"id": request["id"]}
-    if request["op"] != "acquire":
-        return said | {"error": {"kind": "unexpected", "text": f"{request['op']} is not known"}}
+    if request.get("op") != "acquire":
+        return said | {"error": {"kind": "unexpected", "text": f"{request.get('op')} is not known"}}
     app.skipped_us = max(app.skipped_us, request.get("skipped_us", 0))
     store.sent, store.trips = False, 0
     try:
@@ -255,24 +255,35 @@ def answer(kind, app, store, request):
 
 def main():
     kind = {"case-" + k.__name__.replace("_", "-"): k for k in KINDS}[sys.argv[1]]
-    hello = json.loads(sys.stdin.readline())
-    app, ours, lock = App(hello), threading.local(), threading.Lock()
+    ours, lock = threading.local(), threading.Lock()
 
     def say(fields):
         with lock:
             print(json.dumps(fields), flush=True)
 
-    def store():
+    try:
+        hello = json.loads(sys.stdin.readline())
+        app, connections = App(hello), int(hello["connections"])
+    except (ValueError, TypeError, KeyError) as wrong:
+        say({"ready": False, "error": f"the hello cannot be read: {wrong!r}"})
+        return 2
+
+    def serve(request):
         if not hasattr(ours, "store"):
             ours.store = Store(hello["redis"], PATIENCE.get(kind, 5))
-        return ours.store
+        say(answer(kind, app, ours.store, request))
 
-    with ThreadPoolExecutor(hello["connections"]) as pool:
-        say({"ready": True, "now_us": app.now_us()})
+    with ThreadPoolExecutor(connections) as pool:
+        say({"ready": True, "name": sys.argv[1], "version": "1", "capabilities": [], "now_us": app.now_us()})
         for line in sys.stdin:
-            request = json.loads(line)
-            pool.submit(lambda request=request: say(answer(kind, app, store(), request)))
+            try:
+                request = json.loads(line)
+                request["id"]
+            except (ValueError, TypeError, KeyError):
+                return 2
+            pool.submit(serve, request)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
