@@ -242,14 +242,11 @@ pub fn cut_short(cell: &Cell) -> Option<Finding> {
 /// `op 13 of node 1 (cost 2), open 0.349 ms to 1.414 ms of the round,`: with a comma to go on from.
 pub fn op_in_words(round: &Round, op: &Op) -> String {
     let at = |t: Nanos| Nanos(t.0.saturating_sub(round.began.0));
-    format!(
-        "op {} of node {} (cost {}), open {} to {} of the round,",
-        op.id,
-        op.node,
-        op.cost.get(),
-        at(op.invoke),
-        at(op.complete)
-    )
+    let open = match op.complete {
+        Op::NEVER => format!("open from {} of the round on", at(op.invoke)),
+        complete => format!("open {} to {} of the round", at(op.invoke), at(complete)),
+    };
+    format!("op {} of node {} (cost {}), {open},", op.id, op.node, op.cost.get())
 }
 
 /// `0 3 7 … 199 (200 in all)`: the first few and the last.
