@@ -29,6 +29,7 @@ mod mutants;
 mod polling;
 mod race;
 mod refusals;
+mod reported;
 mod samples;
 mod scenes;
 mod sessions;
