@@ -165,19 +165,19 @@ impl Starts {
         let (process, pipes) = self.launch(false, port).await?;
         // A service that reads its stdin is not to find its end there.
         let held = pipes.stdin;
-        let until = tokio::time::Instant::now() + self.foreign.start_within.duration();
-        loop {
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
-                break;
-            }
-            let why = if let Some(status) = process.ended() {
-                format!("it ended before it listened ({status})")
-            } else if tokio::time::Instant::now() > until {
-                format!("nobody listened on its port {port} within {}", self.foreign.start_within)
-            } else {
+        let listens = async {
+            while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+                if let Some(status) = process.ended() {
+                    return Err(format!("it ended before it listened ({status})"));
+                }
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            };
+            }
+            Ok(())
+        };
+        let within = self.foreign.start_within;
+        let listened = tokio::time::timeout(within.duration(), listens).await;
+        let late = || Err(format!("nobody listened on its port {port} within {within}"));
+        if let Err(why) = listened.unwrap_or_else(|_| late()) {
             let command = self.foreign.command.join(" ");
             return Err(anyhow!("node {node}, a service ({command}): {why}{}", process.last_words()).into());
         }

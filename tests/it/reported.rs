@@ -17,7 +17,10 @@ async fn the_bad_form_of_a_report_is_convicted_and_the_cured_one_cleared() {
     let lab = Lab::new().env("RL_LAB_ADAPTERS", "/nonexistent");
     let report = cases(&lab, "2,5,6,7,9,11,20,21,27", 0);
     let claims = report.claims.unwrap();
-    assert_eq!(claims.rows.iter().filter_map(|r| r.case).collect::<Vec<_>>(), [2, 5, 6, 7, 9, 11, 20, 21, 27]);
+    assert_eq!(
+        claims.rows.iter().filter_map(|r| r.case).collect::<Vec<_>>(),
+        [2, 5, 6, 7, 9, 11, 20, 21, 27]
+    );
     for row in &claims.rows {
         assert_eq!(row.found, Found::Holds, "{}", row.claim);
         assert!(row.source.is_some() && row.trials.len() >= 2, "{}", row.claim);
