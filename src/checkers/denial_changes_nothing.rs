@@ -92,6 +92,28 @@ fn weigh(cell: &Cell, round: &IndexedRound, seen: &mut Seen, few: usize) {
     });
 }
 
+/// One bit for each call, while the ledger of all of them takes what memory there is.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn of(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    fn has(&self, place: usize) -> bool {
+        self.0[place / 64] >> (place % 64) & 1 == 1
+    }
+
+    fn set(&mut self, place: usize, is: bool) {
+        let bit = 1 << (place % 64);
+        if is {
+            self.0[place / 64] |= bit;
+        } else {
+            self.0[place / 64] &= !bit;
+        }
+    }
+}
+
 fn count(those: &[bool]) -> u64 {
     those.iter().filter(|is| **is).count() as u64
 }
@@ -181,20 +203,21 @@ impl<'a> Weighing<'a> {
             return Weighed::default();
         }
         drop(ledger);
-        let mut contrary = roomy.clone();
-        for ((contrary, fits), op) in contrary.iter_mut().zip(&mut roomy).zip(part.ops) {
-            *contrary &= asked(op);
+        let mut contrary = Bits::of(part.ops.len());
+        for (place, (fits, op)) in roomy.iter_mut().zip(part.ops).enumerate() {
+            contrary.set(place, *fits && asked(op));
             *fits &= common::denied(op);
         }
         let part = part.leaving_out(&roomy);
         let mut ledger = self.charged.own(&part);
         for (place, op) in part.ops.iter().enumerate() {
-            if contrary[place] {
+            if contrary.has(place) {
                 let fits = ledger.fits(self.charged.call_in(&part, place));
-                contrary[place] = !(fits && self.fits_charged_across(&part, op));
+                contrary.set(place, !(fits && self.fits_charged_across(&part, op)));
             }
         }
         drop(ledger);
+        let contrary = (0..part.ops.len()).map(|place| contrary.has(place)).collect();
         Weighed { contrary, unexplained: roomy }
     }
 

@@ -19,7 +19,7 @@ impl Walk {
 }
 
 /// Of so many uses the state of a bucket after one is kept.
-const APART: usize = 32;
+const APART: usize = 64;
 
 /// How fast a bucket refills, in whole numbers: one call's worth takes `token` units, and a
 /// nanosecond brings `per_ns`.
