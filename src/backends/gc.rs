@@ -45,7 +45,7 @@ async fn clean(state: &Path, dry_run: bool, only: Option<&str>) -> GcReport {
             report.left.push(format!("journal {}: {why}", path.display()));
             continue;
         };
-        if lives(&contents.header) {
+        if lives_on(&contents.header).await {
             report.alive.push(run);
             continue;
         }
@@ -96,6 +96,15 @@ pub fn sweep(journal: &Journal) -> BoxFuture<'_, GcReport> {
 /// Whether the lab that wrote this still runs.
 fn lives(header: &Header) -> bool {
     same_boot(header) && processes::runs(header.pid, header.pid_start)
+}
+
+/// The same, when a lab that was just killed has been waited for: `kill -9` comes back before its
+/// process is gone, and a gc right after it would take the run for a living one.
+async fn lives_on(header: &Header) -> bool {
+    if lives(header) && processes::is_being_killed(header.pid) {
+        gone(header.pid).await;
+    }
+    lives(header)
 }
 
 fn same_boot(header: &Header) -> bool {

@@ -30,6 +30,21 @@ pub fn runs(pid: u32, start: Option<u64>) -> bool {
     !dead && same
 }
 
+/// Whether the process was sent a SIGKILL and is on its way out: it still runs, for some
+/// milliseconds, and makes nothing any more. Nobody tells off Linux.
+pub fn is_being_killed(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| kill_is_pending(&status))
+}
+
+/// The kernel leaves the signal among those that are pending for the whole process until it is gone.
+fn kill_is_pending(status: &str) -> bool {
+    let pending = |line: &str| {
+        let mask = line.strip_prefix("ShdPnd:").or_else(|| line.strip_prefix("SigPnd:"))?;
+        Some(u64::from_str_radix(mask.trim(), 16).ok()? & (1 << (libc::SIGKILL - 1)) != 0)
+    };
+    status.lines().filter_map(pending).any(|kill| kill)
+}
+
 /// Whether every thread of the process is stopped. `None` off Linux, where nobody tells.
 pub fn stopped(pid: u32) -> Option<bool> {
     let mut states = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten().map(|thread| {
@@ -131,6 +146,22 @@ mod tests {
         if let Some(start) = start_time(me) {
             assert!(!runs(me, Some(start - 1)));
         }
+    }
+
+    #[test]
+    fn a_kill_is_told_from_other_signals_that_wait() {
+        let status = |own: &str, shared: &str| {
+            format!(
+                "Name:\tSigPnd:\nState:\tR (running)\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t00000100\n"
+            )
+        };
+        assert!(kill_is_pending(&status("0000000000000000", "0000000000000100")));
+        assert!(kill_is_pending(&status("0000000000000100", "0000000000000000")));
+        assert!(
+            !kill_is_pending(&status("0000000000000000", "0000000000004000")),
+            "a SIGTERM that is blocked"
+        );
+        assert!(!is_being_killed(std::process::id()));
     }
 
     #[test]

@@ -118,7 +118,9 @@ mod cases {
             let living = lab.start(&long_run(backend, &[]));
             until("something in the journal", || begun(&lab)).await;
             living.signal(libc::SIGKILL);
-            lab.run(&["gc"]).exits(0);
+            // At once: the lab's process may not be gone yet.
+            let done = lab.run(&["gc"]).exits(0);
+            assert!(!done.stdout.contains("going on"), "{}", done.stdout);
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             lab.assert_nothing_is_left(backend).await;
         }
