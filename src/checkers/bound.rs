@@ -9,6 +9,7 @@ use crate::model::groups::Group;
 use crate::model::history::{Cell, Round};
 use crate::model::indexed::IndexedCell;
 use crate::model::op::{Op, Outcome, Source};
+use crate::model::scene::Place;
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 
@@ -90,7 +91,11 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool, wh
         power.tried += u32::from(pressed && round.complete && overlap_shown(cell, overlap));
     }
     if let Some((round, group, found, admitted)) = first {
-        return Finding::fail(witness(round, group, &admitted, &found, convicted, cell.rounds.len()));
+        let members = || found.members.iter().map(|i| &admitted[*i]);
+        let before = members().filter(|m| m.op.is_none()).map(|m| m.cost).sum();
+        let seen = Place::of(round, members().filter_map(|m| m.op)).counting(before, found.allowed);
+        let witness = witness(round, group, &admitted, &found, convicted, cell.rounds.len());
+        return Finding::fail(witness).seen_at(seen);
     }
     evidence(cell, bound, &power)
 }

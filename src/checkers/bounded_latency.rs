@@ -16,6 +16,7 @@
 use super::common;
 use crate::model::history::{Cell, Faulted, Round};
 use crate::model::op::Op;
+use crate::model::scene::Place;
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
@@ -63,7 +64,8 @@ impl Checker for BoundedLatency {
                     ));
                 };
                 if took > most {
-                    return Finding::fail(witness(round, op, took, most, slowest));
+                    let seen = Place::of(round, [op.id]);
+                    return Finding::fail(witness(round, op, took, most, slowest)).seen_at(seen);
                 }
                 longer.extend(Some(took).filter(|_| open_meanwhile(round, op)));
                 struck += u64::from(open_meanwhile(round, op));

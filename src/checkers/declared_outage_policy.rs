@@ -15,6 +15,7 @@ use super::common;
 use crate::model::contract::OnOutage;
 use crate::model::history::{Cell, Faulted, Round};
 use crate::model::op::{Op, Outcome, Source};
+use crate::model::scene::Place;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -42,10 +43,14 @@ impl Checker for DeclaredOutagePolicy {
                         "{} got a decision that is said to be the store's, during {}",
                         common::op_in_words(round, op),
                         in_words(round, outage)
-                    ));
+                    ))
+                    .seen_at(Place::of(round, [op.id]));
                 }
                 match objection(declared, op) {
-                    Some(got) => return Finding::fail(witness(round, op, declared, got)),
+                    Some(got) => {
+                        let witness = witness(round, op, declared, got);
+                        return Finding::fail(witness).seen_at(Place::of(round, [op.id]));
+                    }
                     None => without += u64::from(is_without_store(op)),
                 }
             }

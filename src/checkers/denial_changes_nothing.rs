@@ -16,6 +16,7 @@ use crate::model::contract::{Bound, Denials};
 use crate::model::history::Cell;
 use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
+use crate::model::scene::Place;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -221,12 +222,12 @@ impl<'a> Weighing<'a> {
         Weighed { contrary, unexplained: roomy }
     }
 
-    fn witness(&self, part: &Part, place: usize) -> String {
+    fn witness(&self, part: &Part, place: usize) -> (String, Place) {
         let op = &part.ops[place];
         let unexplained = self.across_charged.as_ref().map_or(&[][..], Across::unexplained);
         let without = self.free.explain(&part.leaving_out(&[]), op).in_words();
         let with = self.charged.explain_beside(part, op, unexplained);
-        format!(
+        let text = format!(
             "{}: {} was refused although {}, refusals not counted; with them it can have been {}, as if the refused ops \
          had been charged: {}",
             part.in_words(),
@@ -234,7 +235,8 @@ impl<'a> Weighing<'a> {
             without,
             with.room.in_use,
             common::ids(with.takers.iter().filter(|o| common::denied(o)))
-        )
+        );
+        (text, Place::of(part.round, with.takers.iter().map(|o| o.id).chain([op.id])))
     }
 }
 

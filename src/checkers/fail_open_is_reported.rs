@@ -17,6 +17,7 @@ use super::common;
 use crate::model::contract::OnOutage;
 use crate::model::history::{Cell, Round};
 use crate::model::op::{Contact, Op, Outcome, Source};
+use crate::model::scene::Place;
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -44,7 +45,9 @@ impl Checker for FailOpenIsReported {
                 };
                 match op.source {
                     _ if contact == Contact::Answered => {}
-                    Some(Source::Store) => return Finding::fail(witness(round, op, contact)),
+                    Some(Source::Store) => {
+                        return Finding::fail(witness(round, op, contact)).seen_at(Place::of(round, [op.id]));
+                    }
                     Some(source) if source.is_instead_of_store() || contact > Contact::NotAsked => {
                         *reported.entry(source.name()).or_default() += 1;
                     }

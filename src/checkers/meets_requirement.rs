@@ -35,7 +35,7 @@ impl Checker for MeetsRequirement {
         match &cell.header.requirement {
             None => Finding::not_applicable("the scenario states no requirement"),
             Some(required) => match bound::judge(cell, &required.bound, required.scope, Whose::Everybody) {
-                Finding { verdict: Verdict::Pass, because } => weigh(cell, required, because),
+                Finding { verdict: Verdict::Pass, because, .. } => weigh(cell, required, because),
                 other => other,
             },
         }

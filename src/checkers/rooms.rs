@@ -10,6 +10,7 @@ use crate::model::history::Cell;
 use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::{Op, Outcome};
 use crate::model::room::{Call, Ledger, Room};
+use crate::model::scene::Place;
 use crate::model::units::NodeId;
 use crate::model::verdict::Finding;
 
@@ -196,14 +197,14 @@ pub struct Seen {
     /// Refusals for which there was room, the rounds they were in, and the first in words.
     pub wrong: u64,
     pub rounds_wrong: u32,
-    pub first: Option<String>,
+    pub first: Option<(String, Place)>,
     /// Admitted calls that would have convicted, had they been refused; no more than [`ENOUGH`].
     pub roomy: u64,
     pub denials: u64,
 }
 
 impl Seen {
-    pub fn wrong(&mut self, witness: impl FnOnce() -> String) {
+    pub fn wrong(&mut self, witness: impl FnOnce() -> (String, Place)) {
         self.wrong += 1;
         if self.first.is_none() {
             self.first = Some(witness());
@@ -221,10 +222,11 @@ impl Seen {
 
     /// The conviction, if there is one.
     pub fn conviction(&self, cell: &Cell) -> Option<Finding> {
-        let first = self.first.as_ref()?;
+        let (first, place) = self.first.as_ref()?;
         let many =
             format!("; so {} refusals in {} of {} rounds", self.wrong, self.rounds_wrong, cell.rounds.len());
-        Some(Finding::fail(format!("{first}{}", if self.wrong > 1 { many.as_str() } else { "" })))
+        let witness = format!("{first}{}", if self.wrong > 1 { many.as_str() } else { "" });
+        Some(Finding::fail(witness).seen_at(place.clone()))
     }
 
     fn finding(&self, cell: &Cell) -> Finding {
@@ -248,7 +250,7 @@ impl Seen {
     }
 }
 
-fn witness(rules: &Rules, part: &Part, op: &Op) -> String {
+fn witness(rules: &Rules, part: &Part, op: &Op) -> (String, Place) {
     let explained = rules.explain(part, op);
     let mut text = format!(
         "{}: {} was refused although {}",
@@ -266,5 +268,6 @@ fn witness(rules: &Rules, part: &Part, op: &Op) -> String {
     if explained.before > 0 {
         let _ = write!(text, ", and {} used before the round", explained.before);
     }
-    text
+    let seen = Place::of(part.round, explained.takers.iter().map(|o| o.id).chain([op.id]));
+    (text, seen)
 }

@@ -3,6 +3,7 @@
 mod analyze;
 mod args;
 mod claims;
+mod compare;
 mod completions;
 mod config;
 mod doctor;
@@ -104,6 +105,7 @@ fn dispatch(matches: &ArgMatches) -> Answer {
         Some(("init", m)) => init::main(m),
         Some(("gate", m)) => gate::main(m),
         Some(("report", m)) => report::main(m),
+        Some(("compare", m)) => compare::main(m),
         Some(("config", m)) => config::main(m),
         Some(("list", m)) => list::main(m),
         Some(("doctor", m)) => doctor::main(m),
@@ -165,6 +167,7 @@ fn command() -> Result<Command, String> {
         .subcommand(init::command())
         .subcommand(gate::command().after_help(EXIT_CODES))
         .subcommand(report::command().after_help(EXIT_CODES))
+        .subcommand(compare::command())
         .subcommand(config::command())
         .subcommand(list::command())
         .subcommand(doctor::command())

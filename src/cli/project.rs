@@ -38,6 +38,12 @@ pub fn settings() -> Settings {
     project().map(|p| p.config.settings()).unwrap_or_default()
 }
 
+/// Where runs are, by the environment, the file, or the default.
+pub fn runs_folder() -> PathBuf {
+    let told = std::env::var_os("RL_LAB_OUT").map(PathBuf::from);
+    told.or_else(|| settings().out).unwrap_or_else(|| "out".into())
+}
+
 /// `--config`, which every command takes.
 pub fn arg() -> Arg {
     Arg::new("config")

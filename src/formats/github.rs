@@ -1,7 +1,7 @@
 //! What a gate says on GitHub: a summary of the job, and annotations. Files of the run have nothing of it.
 
-use super::markdown::{code, of_gate, prose};
-use super::words;
+use super::document::markdown::{block, code, prose};
+use super::{compose, words};
 use crate::model::gate::{Counts, Gate, GateResult};
 use crate::model::report::Report;
 
@@ -19,10 +19,8 @@ pub fn summary(report: &Report, room: usize) -> String {
     let cut =
         "*Cut here: a summary takes no more. The whole of it is in report.md and junit.xml of the run.*\n";
     let Some(room) = room.checked_sub(cut.len() + 2) else { return String::new() };
-    let mut blocks = report.gate.as_ref().map(of_gate).unwrap_or_default();
-    if let Some(error) = &report.error {
-        blocks.push(format!("> **{}:** {}", words::error_head(report), prose(error)));
-    }
+    let gate = report.gate.iter().flat_map(compose::of_gate);
+    let mut blocks: Vec<String> = gate.chain(compose::error(report)).map(|b| block(&b)).collect();
     blocks.push(format!("**Verdict: {}**", words::ending(report)));
     for result in report.gate.iter().flat_map(|g| g.counting(Counts::Failed)) {
         blocks.extend(failure(result));

@@ -4,15 +4,20 @@
 //! What they share: `words` (names, numbers, folding) and `findings` (sorted, put together). `github` is no file of a
 //! run: it is what a gate tells that platform.
 
+pub mod compare;
+mod compose;
 pub mod csv;
+pub mod document;
 mod findings;
 pub mod github;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod study;
 pub mod svg;
 pub mod table;
-mod words;
+pub mod words;
 
 #[cfg(test)]
 mod sample;
@@ -26,6 +31,7 @@ pub static ALL: &[&dyn Format] = &[
     &table::Table,
     &json::Json,
     &markdown::Markdown,
+    &html::Html,
     &csv::Csv,
     &junit::Junit,
     &svg::Svg,

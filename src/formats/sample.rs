@@ -73,6 +73,7 @@ pub fn check(name: &str, verdict: Verdict, expected: Option<Verdict>, text: &str
         witness: fail.then(|| text.to_owned()),
         why: (!fail).then(|| text.to_owned()),
         replay: fail.then(|| "rl-lab race --seed 42 --limiters 'get-then-incr' --rounds 5".to_owned()),
+        scene: None,
     }
 }
 
@@ -175,6 +176,7 @@ pub fn report(cells: Vec<CellReport>) -> Report {
             name: "race".to_owned(),
             title: "Race: 200 calls at once".to_owned(),
             shows: "Check-then-act admits whoever reads before the first writer writes.".to_owned(),
+            need: None,
             as_written: true,
             terms: "as written: verdicts are compared with what the scenario expects".to_owned(),
             plan: "burst of 200 calls, 200 in flight over 20 connections from 2 nodes, 5 rounds".to_owned(),

@@ -364,6 +364,36 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Text as an attribute of XML.
+pub fn xml(text: &str) -> String {
+    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A number without the zeros that say nothing: `0.5`, `12`.
+pub fn number(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What a run is about, in a line.
+pub fn title(report: &Report) -> String {
+    let claims = report.claims.as_ref().map(|c| c.title.clone());
+    let gate = || report.gate.as_ref().map(|g| format!("Gate: profile {}", g.plan.profile));
+    let matrix = || report.matrix.as_ref().map(|_| "Verdicts: limiters against properties".to_owned());
+    let scenario = || match report.scenarios.as_slice() {
+        [] => None,
+        [one] => Some(one.title.clone()),
+        [first, rest @ ..] => Some(format!("{}, and {} more", first.title, rest.len())),
+    };
+    clean(
+        &claims
+            .or_else(gate)
+            .or_else(matrix)
+            .or_else(scenario)
+            .unwrap_or_else(|| "A run of rl-lab".to_owned()),
+    )
+}
+
 /// The command as one can paste it into a shell.
 pub fn shell(command: &[String]) -> String {
     command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")

@@ -400,9 +400,18 @@ fn per_identity(round: &Round, of: fn(&Probe) -> Option<i128>) -> Option<f64> {
 
 /// p50, p99 and the longest of all decided calls, in milliseconds: each the time that at least so
 /// many of them did not exceed (nearest rank).
+/// How long the decided calls of a round took: half of them at most, and the slowest, in ms.
+pub fn latency(round: &Round) -> (Option<f64>, Option<f64>) {
+    let (p50, _, max) = percentiles(round.ops.iter());
+    (p50, max)
+}
+
 fn latencies(cell: &Cell) -> (Option<f64>, Option<f64>, Option<f64>) {
-    let decided = |o: &&Op| matches!(o.outcome, Outcome::Admitted | Outcome::Denied);
-    let ops = cell.rounds.iter().flat_map(|r| r.ops.iter().filter(decided));
+    percentiles(cell.rounds.iter().flat_map(|r| &r.ops))
+}
+
+fn percentiles<'o>(ops: impl Iterator<Item = &'o Op>) -> (Option<f64>, Option<f64>, Option<f64>) {
+    let ops = ops.filter(|o| o.outcome.is_decided());
     let mut took: Vec<i64> = ops.map(|o| o.complete.0.saturating_sub(o.invoke.0)).collect();
     if took.is_empty() {
         return (None, None, None);

@@ -344,6 +344,7 @@ pub mod tests {
             witness: fail.then(|| "20 where 10 may be".to_owned()),
             why: (!fail).then(|| "a reason".to_owned()),
             replay: fail.then(|| format!("rl-lab race --strict --limiters {limiter}")),
+            scene: None,
         };
         let json = serde_json::json!({
             "scenario": "race", "limiter": limiter, "params": {}, "policy": null, "client": "fail-fast",

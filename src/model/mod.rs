@@ -3,6 +3,7 @@
 pub mod algorithms;
 pub mod bounds;
 pub mod claims;
+pub mod compare;
 pub mod config;
 pub mod contract;
 pub mod ending;
@@ -27,6 +28,7 @@ pub mod random;
 pub mod report;
 pub mod room;
 pub mod scenario;
+pub mod scene;
 pub mod schedule;
 pub mod slot;
 pub mod template;

@@ -110,7 +110,8 @@ pub enum Completion {
 pub const NODE_DIED: &str = "the node died at this step";
 
 /// What a call came to, as the checkers see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     Admitted,
     Denied,

@@ -10,6 +10,7 @@ use super::figures::{Chart, Figure, Figures};
 use super::gate::Gate;
 use super::matrix::Matrix;
 use super::phases::{Phase, Slice};
+use super::scene::Scene;
 use super::schedule::{Budget, Schedule};
 use super::units::{Limit, Seed};
 use super::verdict::{Standing, Verdict};
@@ -57,6 +58,9 @@ pub struct ScenarioSummary {
     pub name: String,
     pub title: String,
     pub shows: String,
+    /// What somebody needs a limiter for, where the scenario tries that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<String>,
     /// Whether the scenario ran as written, so that its expectations hold.
     pub as_written: bool,
     /// The same as a sentence.
@@ -240,6 +244,11 @@ pub struct RoundCounts {
     /// The same in short stretches, for a picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
+    /// How long half of the decided calls took at most, and the slowest of them; absent where none was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ms: Option<f64>,
     /// What a preset had used before the round.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preset: u64,
@@ -250,7 +259,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
     pub check: String,
     pub verdict: Verdict,
@@ -266,6 +275,9 @@ pub struct CheckReport {
     /// For `fail`: the command that shows it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
+    /// For `fail`: the calls it is about, where the checker can name some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scene: Option<Scene>,
 }
 
 impl CheckReport {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::scene::Place;
+
 /// The finding of one checker. Ordered from best to worst: `max` is the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
@@ -34,23 +36,30 @@ pub struct Finding {
     pub verdict: Verdict,
     /// For `fail` the witness in words; for the others the reason or the strength of the evidence.
     pub because: String,
+    /// For `fail`: where it was seen, as far as the checker can name calls.
+    pub place: Option<Place>,
 }
 
 impl Finding {
     pub fn pass(because: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Pass, because: because.into() }
+        Self { verdict: Verdict::Pass, because: because.into(), place: None }
     }
 
     pub fn fail(witness: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Fail, because: witness.into() }
+        Self { verdict: Verdict::Fail, because: witness.into(), place: None }
+    }
+
+    /// With the place where it was seen.
+    pub fn seen_at(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     pub fn unknown(why: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Unknown, because: why.into() }
+        Self { verdict: Verdict::Unknown, because: why.into(), place: None }
     }
 
     pub fn not_applicable(why: impl Into<String>) -> Self {
-        Self { verdict: Verdict::NotApplicable, because: why.into() }
+        Self { verdict: Verdict::NotApplicable, because: why.into(), place: None }
     }
 }
 

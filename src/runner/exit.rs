@@ -134,6 +134,7 @@ mod tests {
             witness: None,
             why: None,
             replay: None,
+            scene: None,
         };
         let json = r#"{"scenario":"","limiter":"","params":{},"policy":null,"client":"","backend":"","server":"",
             "server_flavour":"","limit":1,"rounds":[],"checks":[],

@@ -12,6 +12,7 @@ use crate::model::op::Outcome;
 use crate::model::phases;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
 use crate::model::scenario::PlannedClock;
+use crate::model::scene;
 use crate::model::units::Nanos;
 use crate::model::verdict::{Finding, Verdict, standing};
 
@@ -111,7 +112,10 @@ pub fn clock_step_ms(cell: &Cell) -> f64 {
 }
 
 fn counts(cell: &Cell, round: &Round) -> RoundCounts {
+    let (p50_ms, max_ms) = figures::latency(round);
     RoundCounts {
+        p50_ms,
+        max_ms,
         crash: crash(cell, round),
         phases: phases::of(round),
         slices: phases::slices(round),
@@ -153,7 +157,7 @@ fn crash(cell: &Cell, round: &Round) -> Option<CrashReport> {
 }
 
 fn check(cell: &IndexedCell, planned: &PlannedCheck) -> CheckReport {
-    let Finding { verdict, because } = finding(cell, &planned.check);
+    let Finding { verdict, because, place } = finding(cell, &planned.check);
     let failed = verdict == Verdict::Fail;
     // What was not run cannot disappoint: its expectation is about another server.
     let expected = planned.expected.filter(|_| cell.header.not_run.is_none());
@@ -164,6 +168,10 @@ fn check(cell: &IndexedCell, planned: &PlannedCheck) -> CheckReport {
         outcome: standing(verdict, expected),
         witness: failed.then(|| because.clone()),
         why: (!failed).then_some(because),
+        scene: place.filter(|_| failed).and_then(|place| {
+            let round = cell.rounds.iter().find(|r| r.index == place.round)?;
+            scene::of(round, &place)
+        }),
         replay: failed.then(|| cell.header.replay.clone()).filter(|r| !r.is_empty()),
     }
 }

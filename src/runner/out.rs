@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::formats;
+use crate::formats::document::{Block, markdown};
 use crate::model::report::Report;
 use crate::model::units::Seed;
 use crate::ports::format::Look;
@@ -70,6 +71,50 @@ impl RunFolder {
                 .map_err(|e| format!("cannot write {}: {e}", self.path.join(format.file()).display()))?;
         }
         Ok(())
+    }
+}
+
+/// Writes a document as NAME.md and NAME.html, its charts into the folder NAME beside them. Answers with what was written,
+/// the charts as their folder.
+pub fn write_document(name: &Path, mut blocks: Vec<Block>, page: &str) -> Result<Vec<PathBuf>, String> {
+    let stem = name.file_name().map(|n| n.to_string_lossy().into_owned());
+    let stem = stem.ok_or_else(|| format!("'{}' names no file", name.display()))?;
+    let folder = name.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(failed(folder))?;
+    let mut charts = Vec::new();
+    beside(&mut blocks, &stem, &mut charts);
+    let place = folder.join(&stem);
+    let mut written = Vec::new();
+    for (extension, text) in [("md", markdown::render(&blocks)), ("html", page.to_owned())] {
+        let file = format!("{stem}.{extension}");
+        replace(folder, &file, text.as_bytes()).map_err(failed(&folder.join(&file)))?;
+        written.push(folder.join(file));
+    }
+    if !charts.is_empty() {
+        std::fs::create_dir_all(&place).map_err(failed(&place))?;
+        for (file, svg) in &charts {
+            replace(&place, file, svg.as_bytes()).map_err(failed(&place.join(file)))?;
+        }
+        written.push(place);
+    }
+    Ok(written)
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("cannot write {}: {error}", path.display())
+}
+
+/// Takes the charts out of a document, which then names them where they will be.
+fn beside(blocks: &mut [Block], stem: &str, charts: &mut Vec<(String, String)>) {
+    for block in blocks {
+        match block {
+            Block::Fold { blocks, .. } => beside(blocks, stem, charts),
+            Block::Chart { file, svg, .. } => {
+                charts.push((file.clone(), std::mem::take(svg)));
+                *file = format!("{stem}/{file}");
+            }
+            _ => {}
+        }
     }
 }
 

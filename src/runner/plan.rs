@@ -152,6 +152,7 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
         name: name.clone(),
         title: scenario.title.clone(),
         shows: scenario.shows.clone(),
+        need: scenario.need.clone(),
         as_written,
         terms,
         plan: format!(

@@ -150,9 +150,9 @@ pub fn remaining(cell: &IndexedCell) -> Finding {
             counted_down(cell, tried)
         };
     }
-    let Finding { verdict, because } = RemainingConsistent.judge_indexed(cell);
+    let Finding { verdict, because, place } = RemainingConsistent.judge_indexed(cell);
     let verdict = if verdict == Verdict::NotApplicable { Verdict::Unknown } else { verdict };
-    Finding { verdict, because }
+    Finding { verdict, because, place }
 }
 
 /// What is left, of calls that follow each other under a bound that nobody knows: no less is given than was told

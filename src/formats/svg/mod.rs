@@ -7,10 +7,12 @@
 
 mod canvas;
 mod figure;
+mod finding;
 pub mod heat_map;
 mod panel;
 mod row;
 mod scale;
+pub mod scene;
 mod timeline;
 
 use std::collections::BTreeSet;
@@ -20,7 +22,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::words;
 use crate::model::figures::Chart;
-use crate::model::report::Report;
+use crate::model::report::{CellReport, Report, ScenarioSummary};
 use crate::ports::format::{Format, Look};
 use canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
 use panel::Panel;
@@ -41,46 +43,69 @@ impl Format for Svg {
     }
 
     fn applies(&self, report: &Report) -> bool {
-        // A matrix has a picture of its own, a search none, and claims and gates are told by their table; of a crash the table
-        // says who is let in again.
-        let driven = |c: &crate::model::report::CellReport| {
-            c.search.is_none() && c.rounds.iter().all(|r| r.crash.is_none())
-        };
+        // A matrix has a picture of its own, and claims and gates are told by their table.
         let summed = report.matrix.is_some() || report.claims.is_some() || report.gate.is_some();
+        let cells: Vec<&CellReport> = report.cells.iter().collect();
         let drawn = report.scenarios.is_empty() || report.scenarios.iter().any(|s| s.chart != Chart::None);
-        !summed && drawn && (report.cells.is_empty() || report.cells.iter().any(driven))
+        !summed && drawn && (cells.is_empty() || cells.iter().any(|c| driven(c)))
     }
 
     fn render(&self, report: &Report, _: Look) -> Result<String, String> {
-        let panels: Vec<Panel<'_>> = report
-            .scenarios
-            .iter()
-            .filter(|s| s.chart != Chart::None)
-            .map(|s| Panel::new(report, s))
-            .collect();
-        let width = panels.iter().map(Panel::width).max().unwrap_or(760);
-        let foot = foot(report, &panels, width);
-        let height =
-            panels.iter().map(|p| p.height(width)).sum::<i32>() + foot.len() as i32 * LINE + 2 * EDGE;
-        let mut text = String::new();
-        let canvas = Canvas::new(&mut text, (width, height))?;
-        let mut y = EDGE;
-        for panel in &panels {
-            panel.draw(&canvas, y, width)?;
-            y += panel.height(width);
-        }
-        draw_foot(&canvas, &foot, y + EDGE / 2)?;
-        canvas.finish()?;
-        let shown: BTreeSet<String> = panels.iter().map(Panel::shows).collect();
-        let label = shown.into_iter().collect::<Vec<_>>().join("; ");
-        Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1))
+        let panels = report.scenarios.iter().filter(|s| s.chart != Chart::None).map(|s| {
+            let cells = report.cells.iter().filter(|c| c.scenario == s.name).collect();
+            Panel::new(s, cells)
+        });
+        let error = report.error.as_ref().map(|error| format!("{}: {error}", words::error_head(report)));
+        draw(&panels.collect::<Vec<_>>(), error, &ground(report))
     }
 }
 
+/// The chart of one scenario, with what its figures stand on; `None` where a table says more.
+pub fn of_scenario(
+    scenario: &ScenarioSummary,
+    cells: &[&CellReport],
+    ground: &str,
+) -> Result<Option<String>, String> {
+    if scenario.chart == Chart::None || !cells.iter().any(|c| driven(c)) {
+        return Ok(None);
+    }
+    draw(&[Panel::new(scenario, cells.to_vec())], None, ground).map(Some)
+}
+
+/// What a run's figures stand on, in a line.
+pub fn ground(report: &Report) -> String {
+    let ground =
+        [words::servers(report), report.honesty.backend.clone(), format!("seed {}", report.seed)].join(" · ");
+    format!("{ground} · rl-lab {} · {}", report.lab, report.started)
+}
+
+/// A search makes no calls that could be drawn, and of a crash the table says who is let in again.
+fn driven(cell: &CellReport) -> bool {
+    cell.search.is_none() && cell.rounds.iter().all(|r| r.crash.is_none())
+}
+
+fn draw(panels: &[Panel<'_>], error: Option<String>, ground: &str) -> Result<String, String> {
+    let width = panels.iter().map(Panel::width).max().unwrap_or(760);
+    let foot = foot(panels, error, ground, width);
+    let height = panels.iter().map(|p| p.height(width)).sum::<i32>() + foot.len() as i32 * LINE + 2 * EDGE;
+    let mut text = String::new();
+    let canvas = Canvas::new(&mut text, (width, height))?;
+    let mut y = EDGE;
+    for panel in panels {
+        panel.draw(&canvas, y, width)?;
+        y += panel.height(width);
+    }
+    draw_foot(&canvas, &foot, y + EDGE / 2)?;
+    canvas.finish()?;
+    let shown: BTreeSet<String> = panels.iter().map(Panel::shows).collect();
+    let label = shown.into_iter().collect::<Vec<_>>().join("; ");
+    Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1))
+}
+
 /// What the chart means, and what the figures stand on.
-fn foot(report: &Report, panels: &[Panel<'_>], width: i32) -> Vec<(String, RGBColor)> {
+fn foot(panels: &[Panel<'_>], error: Option<String>, ground: &str, width: i32) -> Vec<(String, RGBColor)> {
     let mut lines: Vec<(String, RGBColor)> = Vec::new();
-    if report.cells.is_empty() {
+    if panels.iter().all(Panel::is_empty) {
         lines.push(("No limiter was run.".to_owned(), ink::OVER));
     }
     for (text, ink) in panels.iter().flat_map(Panel::legend) {
@@ -88,12 +113,8 @@ fn foot(report: &Report, panels: &[Panel<'_>], width: i32) -> Vec<(String, RGBCo
             lines.push((text.to_owned(), ink));
         }
     }
-    if let Some(error) = &report.error {
-        lines.push((format!("{}: {error}", words::error_head(report)), ink::OVER));
-    }
-    let h = &report.honesty;
-    let ground = [words::servers(report), h.backend.clone(), format!("seed {}", report.seed)];
-    lines.push((format!("{} · rl-lab {} · {}", ground.join(" · "), report.lab, report.started), ink::QUIET));
+    lines.extend(error.map(|error| (error, ink::OVER)));
+    lines.push((ground.to_owned(), ink::QUIET));
     let folded =
         |(text, ink): (String, RGBColor)| fold(&text, SMALL, width).into_iter().map(move |l| (l, ink));
     lines.into_iter().flat_map(folded).collect()

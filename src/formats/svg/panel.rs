@@ -9,11 +9,12 @@ use plotters::style::text_anchor::HPos;
 use super::super::words;
 use super::canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
 use super::figure::{self, Plot};
+use super::finding::{self, capital};
 use super::row;
 use super::scale::{Scale, short};
 use super::timeline::{self, Timeline};
 use crate::model::figures::{Chart, Figure};
-use crate::model::report::{CellReport, Report, ScenarioSummary};
+use crate::model::report::{CellReport, ScenarioSummary};
 
 const PLOT: i32 = 460;
 /// Narrowest picture, so that the lines above and below a small chart need no folding.
@@ -29,6 +30,8 @@ const FIGURE: Type = Type::bold(12.0, ink::TEXT);
 
 /// One scenario's chart.
 pub struct Panel<'a> {
+    /// What there is to see.
+    title: String,
     scenario: &'a ScenarioSummary,
     cells: Vec<&'a CellReport>,
     /// In one line each, or two.
@@ -43,8 +46,7 @@ pub struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    pub fn new(report: &'a Report, scenario: &'a ScenarioSummary) -> Self {
-        let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
+    pub fn new(scenario: &'a ScenarioSummary, cells: Vec<&'a CellReport>) -> Self {
         let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
         let figure = scenario.figures.first().copied().filter(|_| scenario.chart == Chart::Figure);
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
@@ -61,11 +63,16 @@ impl<'a> Panel<'a> {
             Some(_) => figure::ROW,
             None => dots,
         };
-        let mut panel = Self { scenario, cells, names, figure, timed, left: 0, row };
+        let title = finding::title(scenario, &cells, &labels);
+        let mut panel = Self { title, scenario, cells, names, figure, timed, left: 0, row };
         let notes = panel.cells.iter().map(|c| NOTE.width(&panel.note(c)));
         let widest = panel.names.iter().flatten().map(|n| NAME.width(n)).chain(notes).max();
         panel.left = EDGE + widest.unwrap_or(0).max(120) + 14;
         panel
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
     }
 
     pub fn width(&self) -> i32 {
@@ -109,14 +116,16 @@ impl<'a> Panel<'a> {
     pub fn height(&self, width: i32) -> i32 {
         let rows = self.row * self.cells.len() as i32;
         let plot = if self.cells.is_empty() { 0 } else { 30 + rows + figure::BELOW };
-        let title = fold(&self.scenario.title, TITLE, width).len() as i32 * TITLE_LINE;
+        let title = fold(&self.title, TITLE, width).len() as i32 * TITLE_LINE;
         let said = self.said(width).len() as i32 * LINE;
         title + said + self.head(width).len() as i32 * LINE + 20 + plot
     }
 
-    /// What a figure's plot shows, in words.
+    /// The scenario, and what a figure's plot shows, in words.
     fn said(&self, width: i32) -> Vec<String> {
-        self.figure.map(|f| fold(&capital(f.summary()), HEAD, width)).unwrap_or_default()
+        let title = Some(self.scenario.title.clone()).filter(|t| *t != self.title);
+        let figure = self.figure.map(|f| capital(f.summary()));
+        title.into_iter().chain(figure).flat_map(|text| fold(&text, HEAD, width)).collect()
     }
 
     /// The lines below the title.
@@ -132,7 +141,7 @@ impl<'a> Panel<'a> {
 
     pub fn draw(&self, canvas: &Canvas<'_>, top: i32, width: i32) -> Drawn {
         let mut y = top + 10;
-        for line in fold(&self.scenario.title, TITLE, width) {
+        for line in fold(&self.title, TITLE, width) {
             canvas.text(&line, (EDGE, y), TITLE, HPos::Left)?;
             y += TITLE_LINE;
         }
@@ -265,11 +274,6 @@ impl<'a> Panel<'a> {
         let ink = if row::misses_requirement(cell) { ink::OVER } else { ink };
         canvas.text(&verdict, (x, middle + 8), Type { ink, ..NOTE }, HPos::Left)
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// The two lines beside a limiter's dots, and how wide they are.

@@ -13,7 +13,7 @@ pub const ROW: i32 = 62;
 /// What the plot needs to its right: the scale of its rows.
 pub const BESIDE: i32 = 64;
 
-const SHADE: RGBColor = RGBColor(246, 236, 214);
+pub const SHADE: RGBColor = RGBColor(246, 236, 214);
 const TICK: Type = Type::new(10.0, ink::QUIET);
 const FAULT: Type = Type::new(10.0, ink::TEXT);
 /// White above a row's highest bar.

@@ -3,10 +3,10 @@
 
 mod claims;
 mod gate;
-mod grid;
+pub(super) mod grid;
 mod matrix;
-mod page;
-mod paint;
+pub(super) mod page;
+pub(super) mod paint;
 
 use super::findings::{self, Entry, Kind};
 use super::words;

@@ -39,6 +39,9 @@ pub struct Scenario {
     pub title: String,
     /// One sentence: what a reader learns from it.
     pub shows: String,
+    /// What somebody needs a limiter for: scenarios of one need are told together in a decision record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<String>,
     #[serde(default)]
     pub topology: TopologyPlan,
     pub limit: LimitPlan,

@@ -131,6 +131,7 @@ impl Exploration {
             name: self.name().to_owned(),
             title: title.to_owned(),
             shows: shows.to_owned(),
+            need: None,
             as_written: false,
             terms: "every verdict is judged by itself".to_owned(),
             plan,
@@ -370,6 +371,7 @@ impl Exploration {
                 witness: failed.then(|| finding.because.clone()),
                 why: (!failed).then_some(finding.because),
                 replay: None,
+                scene: None,
             }
         });
         let mut figures = Figures::new();
