@@ -74,10 +74,13 @@ fn span(span: &Span) -> String {
 
 /// Text that means nothing to Markdown. White space at its ends is kept: it stands between spans.
 pub fn prose(text: &str) -> String {
+    if !text.is_empty() && text.trim().is_empty() {
+        return " ".to_owned();
+    }
     let mut out = String::new();
     let blank = |at_end: bool| {
         let edge = if at_end { text.chars().next_back() } else { text.chars().next() };
-        edge.is_some_and(char::is_whitespace) && !text.trim().is_empty()
+        edge.is_some_and(char::is_whitespace)
     };
     out.extend(Some(' ').filter(|_| blank(false)));
     for c in words::clean(text).chars() {
@@ -112,8 +115,9 @@ mod tests {
 
     #[test]
     fn blanks_between_spans_stay() {
-        let text = vec![Span::Code("a".into()), Span::Plain(" · x_y ".into()), Span::Strong("b".into())];
-        assert_eq!(line(&text), "`a` · x\\_y **b**");
+        let mut text = vec![Span::Code("a".into()), Span::Plain(" · x_y ".into()), Span::Strong("b".into())];
+        text.extend([Span::Plain(" ".into()), Span::Code("c".into())]);
+        assert_eq!(line(&text), "`a` · x\\_y **b** `c`");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use super::super::document::{
 use super::super::{compose, words};
 use super::comparison::{self, codes};
 use super::{Options, Scenes, Section, Study, standings};
-use crate::model::contract::{DecidingClock, Scope};
+use crate::model::contract::{Bound, DecidingClock, Scope};
+use crate::model::figures::Figure;
 use crate::model::report::CellReport;
 use crate::model::verdict::Verdict;
 
@@ -132,7 +133,17 @@ fn promise(cell: &CellReport) -> String {
         DecidingClock::Server => "by the store's clock",
         DecidingClock::Expiry => "by the expiry of keys",
     };
-    format!("promises {}, {scope}, {clock}", cell.contract.bound.in_words())
+    let bound = match cell.contract.bound {
+        Bound::FixedWindow { .. } => "promises the limit in each window, opened by its first hit",
+        Bound::AlignedWindow { .. } => "promises the limit in each clock-aligned window",
+        Bound::SlidingWindow { .. } => "promises the limit in any span of a window's length",
+        Bound::WeightedTwoWindow { .. } => {
+            "promises the limit in the weighted sum of two clock-aligned windows"
+        }
+        Bound::Bucket { .. } => "promises a capacity at once that refills over the window",
+        Bound::None => "promises no bound",
+    };
+    format!("{bound}, {scope}, {clock}")
 }
 
 /// What was measured for one need, in one table: verdicts, then figures; who kept most first.
@@ -186,7 +197,37 @@ fn consequences(need: &Need<'_, '_>) -> Vec<Block> {
         }
     }
     blocks.extend(list(why));
+    blocks.extend(least(&options, &figures));
     blocks
+}
+
+/// Of what is paid for, who takes least among those that kept everything.
+fn least(options: &Options<'_>, figures: &[(&&Section<'_>, Figure)]) -> Option<Block> {
+    const PAID: [Figure; 3] =
+        [Figure::BytesPerIdentity, Figure::EntriesPerIdentity, Figure::RoundTripsPerDecision];
+    let kept = options.with(|v| matches!(v, Verdict::Pass | Verdict::NotApplicable));
+    let lines = figures.iter().filter(|(_, f)| PAID.contains(f)).filter_map(|(section, figure)| {
+        let values = section.cells.iter().filter_map(|c| {
+            let name = options.name(c);
+            kept.contains(&name.as_str()).then_some(())?;
+            Some((*c.figures.get(figure)?, name))
+        });
+        let values: Vec<(f64, String)> = values.collect();
+        let least = values.iter().map(|(v, _)| *v).min_by(f64::total_cmp)?;
+        let names: Vec<&str> = values.iter().filter(|(v, _)| *v == least).map(|(_, n)| n.as_str()).collect();
+        if values.len() < 2 || names.len() == values.len() {
+            return None;
+        }
+        let mut line = plain(format!("Of those that kept everything, least {}: ", figure.head()));
+        line.extend(codes(names));
+        line.push(Span::Plain(format!(
+            " ({}, {})",
+            words::figure_text(*figure, least),
+            section.scenario.name
+        )));
+        Some(line)
+    });
+    list(lines)
 }
 
 fn label(verdict: Verdict) -> &'static str {
