@@ -16,6 +16,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the exit code of a bench is its answer")]
 
+#[path = "shared/allocations.rs"]
+mod allocations;
 #[path = "checkers/cases.rs"]
 mod cases;
 #[path = "checkers/limiter.rs"]
@@ -215,10 +217,6 @@ impl Measured {
 fn measure(case: &Case, growth: bool) -> Measured {
     let mut cells = vec![cell(case, MILLION)];
     cells.extend(growth.then(|| cell(case, 10 * MILLION)));
-    // Memory in a try of its own, which is not timed.
-    Memory::give_back_from(1 << 16);
-    let bytes: Vec<f64> = judged(case, &cells[..1]).each.iter().map(|each| each.bytes).collect();
-    Memory::give_back_from(Memory::MOST_KEPT);
     let mut best: Option<Measured> = None;
     for tries in 1..=MOST_TRIES {
         let once = judged(case, &cells);
@@ -232,8 +230,7 @@ fn measure(case: &Case, growth: bool) -> Measured {
             break;
         }
     }
-    let mut measured = best.expect("at least one try");
-    measured.each.iter_mut().zip(bytes).for_each(|(each, bytes)| each.bytes = bytes);
+    let measured = best.expect("at least one try");
     expected(case, &measured.each);
     measured
 }

@@ -10,7 +10,7 @@
     reason = "the loop is bounded by time, and its exit code is its answer"
 )]
 
-#[path = "fuzz_resp/allocations.rs"]
+#[path = "shared/allocations.rs"]
 mod allocations;
 #[path = "fuzz_resp/checks.rs"]
 mod checks;

@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Instant;
 
+use super::allocations;
+
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Seconds.
@@ -39,43 +41,27 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Peak memory of this process, by the kernel's account, over what there was before.
+/// Peak memory over what there was before.
 pub struct Memory {
-    kb: f64,
+    bytes: usize,
 }
 
 impl Memory {
-    /// Has blocks of this size on taken from the system and given back at once. The allocator itself moves that
-    /// limit, up to [`Self::MOST_KEPT`], with what was in use before; then memory that it keeps counts as well.
-    pub fn give_back_from(bytes: i32) {
-        #[cfg(target_env = "gnu")]
-        {
-            // SAFETY: it takes no pointer, and no other thread runs.
-            let set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes) };
-            assert_eq!(set, 1, "the allocator takes the limit");
-        }
-        #[cfg(not(target_env = "gnu"))]
-        let _ = bytes;
-    }
-
-    /// What the allocator comes to by itself once much was in use.
-    pub const MOST_KEPT: i32 = 32 << 20;
-
     pub fn before() -> Self {
         give_back();
-        Self { kb: field("VmRSS:") }
+        Self { bytes: allocations::now() }
     }
 
     /// Forgets the peak so far, and gives back what was freed: memory that is there already would cost
     /// nothing, and that is had for a million calls sooner than for ten.
     pub fn forget_peak(&self) {
         give_back();
-        std::fs::write("/proc/self/clear_refs", "5").expect("the kernel lets a process forget its peak");
+        allocations::forget_peak();
     }
 
     /// Bytes by which the peak since it was forgotten is above what there was before.
     pub fn grown(&self) -> f64 {
-        (field("VmHWM:") - self.kb).max(0.0) * 1024.0
+        allocations::peak().saturating_sub(self.bytes) as f64
     }
 }
 
@@ -85,10 +71,4 @@ fn give_back() {
     unsafe {
         libc::malloc_trim(0);
     }
-}
-
-fn field(name: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix(name));
-    line.and_then(|l| l.trim().trim_end_matches(" kB").parse().ok()).expect("a figure in kB")
 }

@@ -7,8 +7,16 @@ use rl_lab::wire::resp::{
     CommandDecoder, Decoder, Frame, Limits, ProtocolError, encode, encode_command, parse, parse_command,
 };
 
-use crate::allocations::peak_of;
+use crate::allocations;
 use crate::mutate::Dice;
+
+/// The peak above what was there before. The loop has one thread.
+fn peak_of<T>(run: impl FnOnce() -> T) -> (T, usize) {
+    let before = allocations::now();
+    allocations::forget_peak();
+    let result = run();
+    (result, allocations::peak() - before)
+}
 
 const LIMITS: Limits =
     Limits { bulk: 1 << 20, line: 4096, inline: 4096, elements: 4096, depth: 12, total: 4 << 20 };

@@ -65,6 +65,10 @@ pub enum Chart {
     Figure,
     /// How long callers waited and who decided, over the time of the round, with what was broken.
     Timeline,
+    /// What the store says is used, call by call, beside what was admitted in truth.
+    Counter,
+    /// How the commands of a round are spread over the nodes of a cluster.
+    Loads,
     /// Nothing: its table says more.
     None,
 }

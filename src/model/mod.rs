@@ -6,6 +6,7 @@ pub mod claims;
 pub mod compare;
 pub mod config;
 pub mod contract;
+pub mod counter;
 pub mod ending;
 pub mod figures;
 pub mod foreign;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::Claims;
 use super::contract::{Contract, Requirement};
+use super::counter::Counter;
 use super::figures::{Chart, Figure, Figures};
 use super::gate::Gate;
 use super::matrix::Matrix;
@@ -244,6 +245,12 @@ pub struct RoundCounts {
     /// The same in short stretches, for a picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
+    /// What the store said was used, where servers replicate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter: Option<Counter>,
+    /// Commands that each node of a cluster processed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<u64>,
     /// How long half of the decided calls took at most, and the slowest of them; absent where none was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,

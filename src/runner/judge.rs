@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::checkers::{self, lift_takes_effect};
+use crate::model::counter;
 use crate::model::figures;
 use crate::model::history::{Cell, KeyLeft, PlannedCheck, Round};
 use crate::model::indexed::{IndexedCell, IndexedRound};
@@ -116,6 +117,8 @@ fn counts(cell: &Cell, round: &Round) -> RoundCounts {
     RoundCounts {
         p50_ms,
         max_ms,
+        counter: cell.header.topology.as_ref().and_then(|_| counter::of(cell.header.limit, round)),
+        loads: round.loads.clone(),
         crash: crash(cell, round),
         phases: phases::of(round),
         slices: phases::slices(round),

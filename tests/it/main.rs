@@ -8,6 +8,7 @@ mod checkers;
 mod completions;
 mod crash;
 mod docs;
+mod documents;
 mod errors;
 mod evidence;
 mod explore;

@@ -111,7 +111,7 @@ impl Page {
 
     fn table(&mut self, table: &Table) {
         let caption = escaped(&words::clean(&table.caption));
-        put!(self, "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\">\n");
+        put!(self, "<section class=\"scroll\" aria-label=\"{caption}\" tabindex=\"0\">\n");
         put!(self, "<table>\n<caption>{caption}</caption>\n<thead>\n<tr>");
         let class = |align: Align| if align == Align::Right { " class=\"right\"" } else { "" };
         for (head, align) in &table.heads {
@@ -133,7 +133,7 @@ impl Page {
             }
             self.text.push_str("</tr>\n");
         }
-        self.text.push_str("</tbody>\n</table>\n</div>\n");
+        self.text.push_str("</tbody>\n</table>\n</section>\n");
     }
 
     /// A picture scrolls by itself where the page is too narrow for its text to be read.

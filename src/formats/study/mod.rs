@@ -110,11 +110,18 @@ impl Study<'_> {
             blocks.extend(compose::error(report));
             blocks.extend(compose::ground(report));
         }
-        let made = "Verdicts are judged from the recorded history and do not depend on the machine; times do, and no \
-                    verdict rests on one unless it says so. A pass says what was tried and not seen, with the power it \
-                    had; it is no proof. The record of every call is history.jsonl in the run's folder, and \
-                    `rl-lab analyze` gives the same verdicts from it.";
-        blocks.push(Block::Para(plain(made)));
+        blocks.push(Block::Para(vec![
+            Span::Plain(
+                "Verdicts are judged from the recorded history and do not depend on the machine; times do, and no \
+                 verdict rests on one unless it says so. A pass says what was tried and not seen, with the power it \
+                 had; it is no proof. The record of every call is "
+                    .to_owned(),
+            ),
+            Span::Code("history.jsonl".to_owned()),
+            Span::Plain(" in the run's folder, and ".to_owned()),
+            Span::Code("rl-lab analyze".to_owned()),
+            Span::Plain(" gives the same verdicts from it.".to_owned()),
+        ]));
         blocks.push(Block::Para(plain("This document was made with:")));
         blocks.push(Block::Shell(self.command.clone()));
         blocks

@@ -90,6 +90,18 @@ impl<'a> Canvas<'a> {
         self.area.draw(&path).map_err(|e| e.to_string())
     }
 
+    /// A line through points; a single one is a dot of it.
+    pub fn path(&self, points: &[(i32, i32)], ink: RGBColor, width: u32) -> Drawn {
+        match points {
+            [] => Ok(()),
+            [(x, y)] => self.line((*x, *y), (*x + 1, *y), ink, width),
+            many => {
+                let path = PathElement::new(many.to_vec(), ink.stroke_width(width));
+                self.area.draw(&path).map_err(|e| e.to_string())
+            }
+        }
+    }
+
     /// A dot with a white rim, so that dots that overlap can still be counted.
     pub fn dot(&self, at: (i32, i32), ink: RGBColor) -> Drawn {
         for (radius, ink) in [(5, WHITE), (4, ink)] {

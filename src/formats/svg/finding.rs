@@ -10,6 +10,8 @@ use crate::model::verdict::Verdict;
 pub fn title(scenario: &ScenarioSummary, cells: &[&CellReport], names: &[String]) -> String {
     let told = match scenario.chart {
         Chart::Timeline => waits(cells, names),
+        Chart::Counter => lost(cells),
+        Chart::Loads => spread(Figure::BusiestNodePercent, cells, names),
         Chart::Figure => scenario.figures.first().and_then(|f| spread(*f, cells, names)),
         Chart::Admitted | Chart::None => admitted(cells),
     };
@@ -50,7 +52,7 @@ fn spread(figure: Figure, cells: &[&CellReport], names: &[String]) -> Option<Str
         let all = if told.len() > 1 { " for each of them" } else { "" };
         format!("{head}: {}{all}", text(least.0))
     } else {
-        format!("{head}: {} ({}) to {} ({})", text(least.0), least.1, text(most.0), most.1)
+        format!("{head}: {} with {} to {} with {}", text(least.0), least.1, text(most.0), most.1)
     })
 }
 
@@ -68,12 +70,27 @@ fn waits(cells: &[&CellReport], names: &[String]) -> Option<String> {
         format!("The slowest caller waits {} ms", text(most.0))
     } else {
         format!(
-            "The slowest caller waits {} ms ({}) to {} ms ({})",
+            "The slowest caller waits {} ms with {} to {} ms with {}",
             text(least.0),
             least.1,
             text(most.0),
             most.1
         )
+    })
+}
+
+/// How far what was admitted got ahead of what the store says is used.
+fn lost(cells: &[&CellReport]) -> Option<String> {
+    let ahead = |c: &&CellReport| {
+        let points = c.rounds.iter().filter_map(|r| r.counter.as_ref()).flat_map(|c| &c.points);
+        points.filter_map(|p| Some(p.admitted.saturating_sub(p.used?))).max()
+    };
+    let told: Vec<u64> = cells.iter().filter_map(ahead).collect();
+    let most = *told.iter().max()?;
+    let lossy = told.iter().filter(|n| **n > 0).count();
+    Some(match most {
+        0 => format!("No count is lost in any of {}", told.len()),
+        _ => format!("In {lossy} of {} counts are lost, up to {most}", told.len()),
     })
 }
 
@@ -111,6 +128,6 @@ mod tests {
         }
         let cells: Vec<&CellReport> = cells.iter().collect();
         let names = words::labels(&cells);
-        assert_eq!(title(&scenario, &cells, &names), "Bytes per identity: 96 (a) to 1,029,400 (b)");
+        assert_eq!(title(&scenario, &cells, &names), "Bytes per identity: 96 with a to 1,029,400 with b");
     }
 }

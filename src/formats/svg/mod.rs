@@ -6,6 +6,7 @@
 //! would put a round that kept the limit beyond its line.
 
 mod canvas;
+mod counter;
 mod figure;
 mod finding;
 pub mod heat_map;

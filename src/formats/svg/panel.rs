@@ -8,6 +8,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::super::words;
 use super::canvas::{Canvas, Drawn, EDGE, LINE, SMALL, Type, fold, ink};
+use super::counter::{self, Counters, Loads};
 use super::figure::{self, Plot};
 use super::finding::{self, capital};
 use super::row;
@@ -38,8 +39,8 @@ pub struct Panel<'a> {
     names: Vec<Vec<String>>,
     /// What is plotted instead of admitted calls.
     figure: Option<Figure>,
-    /// Whether the round itself is shown.
-    timed: bool,
+    /// What else is plotted instead.
+    kind: Chart,
     /// Left end of the axis.
     left: i32,
     row: i32,
@@ -50,8 +51,9 @@ impl<'a> Panel<'a> {
         let rounds = cells.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
         let figure = scenario.figures.first().copied().filter(|_| scenario.chart == Chart::Figure);
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
-        let timed = scenario.chart == Chart::Timeline;
-        // The rows of a timeline leave room for two lines.
+        let kind = scenario.chart;
+        // Rows with room for two lines.
+        let timed = matches!(kind, Chart::Timeline | Chart::Counter | Chart::Loads);
         let labels = words::short_labels(&cells);
         let short = row::shorten_apart(&labels);
         let one = |(label, short): (&String, String)| {
@@ -59,16 +61,23 @@ impl<'a> Panel<'a> {
         };
         let names: Vec<Vec<String>> = labels.iter().zip(short).map(one).collect();
         let row = match figure {
+            _ if kind == Chart::Counter => counter::ROW,
+            _ if kind == Chart::Loads => counter::LOADS_ROW,
             _ if timed => timeline::ROW,
             Some(_) => figure::ROW,
             None => dots,
         };
         let title = finding::title(scenario, &cells, &labels);
-        let mut panel = Self { title, scenario, cells, names, figure, timed, left: 0, row };
+        let mut panel = Self { title, scenario, cells, names, figure, kind, left: 0, row };
         let notes = panel.cells.iter().map(|c| NOTE.width(&panel.note(c)));
         let widest = panel.names.iter().flatten().map(|n| NAME.width(n)).chain(notes).max();
         panel.left = EDGE + widest.unwrap_or(0).max(120) + 14;
         panel
+    }
+
+    /// Whether a row is a plot of its own.
+    fn timed(&self) -> bool {
+        matches!(self.kind, Chart::Timeline | Chart::Counter | Chart::Loads)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -77,7 +86,7 @@ impl<'a> Panel<'a> {
 
     pub fn width(&self) -> i32 {
         let figures = match self.plot() {
-            _ if self.timed => timeline::BESIDE,
+            _ if self.timed() => timeline::BESIDE.max(counter::BESIDE),
             Some(plot) => plot.beside(),
             None => self.cells.iter().map(|c| beside(c).2).max().unwrap_or(0),
         };
@@ -87,7 +96,11 @@ impl<'a> Panel<'a> {
     /// What there is to see, for who cannot see it.
     pub fn shows(&self) -> String {
         match self.figure {
-            _ if self.timed => "How long callers waited over time, for each limiter".to_owned(),
+            _ if self.kind == Chart::Counter => {
+                "What the store says is used and what was admitted, call by call".to_owned()
+            }
+            _ if self.kind == Chart::Loads => "Commands of each node of a cluster".to_owned(),
+            _ if self.timed() => "How long callers waited over time, for each limiter".to_owned(),
             Some(figure) => format!("{} for each limiter", capital(figure.head())),
             None => "Admitted calls per round and limiter".to_owned(),
         }
@@ -95,8 +108,11 @@ impl<'a> Panel<'a> {
 
     /// What the colours mean, as far as they are used.
     pub fn legend(&self) -> Vec<(&'static str, RGBColor)> {
-        if self.timed {
-            return timeline::legend(&self.cells);
+        match self.kind {
+            Chart::Timeline => return timeline::legend(&self.cells),
+            Chart::Counter => return counter::LEGEND.to_vec(),
+            Chart::Loads => return vec![(counter::LOADS, ink::QUIET)],
+            _ => {}
         }
         let known = if self.figure.is_some() { figure::legend(&self.cells) } else { row::LEGEND.to_vec() };
         let color = |c: &CellReport| self.figure.map_or_else(|| row::color(c), |f| figure::color(f, c));
@@ -158,11 +174,16 @@ impl<'a> Panel<'a> {
             return Ok(());
         }
         let top = y + 30;
-        if self.timed {
+        if self.timed() {
             for (i, (cell, name)) in (0..).zip(self.cells.iter().zip(&self.names)) {
                 self.names(canvas, cell, name, top + self.row * i + self.row / 2)?;
             }
-            return Timeline { cells: &self.cells, left: self.left, width: PLOT }.draw(canvas, top);
+            let (cells, left, width) = (&self.cells, self.left, PLOT);
+            return match self.kind {
+                Chart::Counter => Counters { cells, left, width }.draw(canvas, top),
+                Chart::Loads => Loads { cells, left, width }.draw(canvas, top),
+                _ => Timeline { cells, left, width }.draw(canvas, top),
+            };
         }
         if let Some(plot) = self.plot() {
             for (i, (cell, name)) in (0..).zip(self.cells.iter().zip(&self.names)) {
@@ -243,7 +264,7 @@ impl<'a> Panel<'a> {
 
     /// What the line above the rows does not say of this limiter.
     fn note(&self, cell: &CellReport) -> String {
-        if self.figure.is_some() || self.timed {
+        if self.figure.is_some() || self.timed() {
             return String::new();
         }
         let own = !self.same_room() && !cell.rounds.is_empty();
