@@ -9,7 +9,7 @@ use crate::model::groups::Group;
 use crate::model::history::{Cell, Round};
 use crate::model::indexed::IndexedCell;
 use crate::model::op::{Op, Outcome, Source};
-use crate::model::scene::Place;
+use crate::model::scene::{Counted, Place};
 use crate::model::units::Nanos;
 use crate::model::verdict::Finding;
 
@@ -93,7 +93,8 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool, wh
     if let Some((round, group, found, admitted)) = first {
         let members = || found.members.iter().map(|i| &admitted[*i]);
         let before = members().filter(|m| m.op.is_none()).map(|m| m.cost).sum();
-        let seen = Place::of(round, members().filter_map(|m| m.op)).counting(before, found.allowed);
+        let counted = Counted { before, with_all: found.admitted, allowed: found.allowed };
+        let seen = Place::of(round, members().filter_map(|m| m.op)).counting(counted);
         let witness = witness(round, group, &admitted, &found, convicted, cell.rounds.len());
         return Finding::fail(witness).seen_at(seen);
     }

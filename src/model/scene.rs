@@ -21,21 +21,39 @@ const MOST: usize = 48;
 pub struct Place {
     /// The round's number, from 1.
     pub round: u32,
-    /// The calls that convict, in the order in which the witness counts them.
+    /// The calls that convict, in the order in which the witness counts them: the first, and the last one.
     pub ops: Vec<OpId>,
-    /// What was used before the first of them, and how much may be.
+    /// Those between that are not named.
+    pub left_out: usize,
+    /// Where they are counted against a bound: what was used before the first of them, what it is with the last, and how
+    /// much may be.
+    pub counted: Option<Counted>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
     pub before: u64,
-    pub allowed: Option<u64>,
+    pub with_all: u64,
+    pub allowed: u64,
 }
 
 impl Place {
     pub fn of(round: &Round, ops: impl IntoIterator<Item = OpId>) -> Self {
-        Self { round: round.index, ops: ops.into_iter().collect(), before: 0, allowed: None }
+        let mut place =
+            Self { round: round.index, ops: Vec::with_capacity(MOST), left_out: 0, counted: None };
+        for op in ops {
+            if place.ops.len() == MOST {
+                place.left_out += 1;
+                place.ops.pop();
+            }
+            place.ops.push(op);
+        }
+        place
     }
 
     /// Where calls are counted against a bound.
-    pub fn counting(self, before: u64, allowed: u64) -> Self {
-        Self { before, allowed: Some(allowed), ..self }
+    pub fn counting(self, counted: Counted) -> Self {
+        Self { counted: Some(counted), ..self }
     }
 }
 
@@ -96,20 +114,17 @@ pub fn of(round: &Round, place: &Place) -> Option<Scene> {
     let named: Vec<&Op> = place.ops.iter().filter_map(|id| round.ops.get(id.0 as usize)).collect();
     let from = named.iter().map(|o| o.invoke).min()?;
     let to = named.iter().map(|o| ended(o)).max()?;
-    let mut sum = place.before;
+    let counted = place.counted.unwrap_or(Counted { before: 0, with_all: 0, allowed: 0 });
+    let mut sum = counted.before;
     let mut sums: BTreeMap<OpId, u64> = BTreeMap::new();
     for op in &named {
         sum = sum.saturating_add(op.cost.get().into());
         sums.insert(op.id, sum);
     }
+    // The last one is what carries the count over the bound: it is always named, whatever was left out before it.
+    sums.extend(named.last().filter(|_| place.left_out > 0).map(|last| (last.id, counted.with_all)));
     let keys: BTreeSet<_> = named.iter().map(|o| o.key).collect();
-    // The last one is what carries the count over the bound, so it is never left out.
-    let mut chosen: Vec<&Op> = match named.as_slice() {
-        all if all.len() <= MOST => all.to_vec(),
-        [head @ .., last] => head[..MOST - 1].iter().copied().chain([*last]).collect(),
-        [] => return None,
-    };
-    let left_out = named.len() - chosen.len();
+    let mut chosen: Vec<&Op> = named.clone();
     let beside = round
         .ops
         .iter()
@@ -126,7 +141,7 @@ pub fn of(round: &Round, place: &Place) -> Option<Scene> {
         outcome: o.outcome,
         source: o.source,
         cost: o.cost.get(),
-        sum: sums.get(&o.id).copied().filter(|_| place.allowed.is_some()),
+        sum: sums.get(&o.id).copied().filter(|_| place.counted.is_some()),
         convicts: sums.contains_key(&o.id),
     };
     let faults = round.faults.iter().filter(|f| f.touches(from, to)).map(|f| SceneFault {
@@ -137,9 +152,9 @@ pub fn of(round: &Round, place: &Place) -> Option<Scene> {
     });
     Some(Scene {
         round: round.index,
-        allowed: place.allowed,
+        allowed: place.counted.map(|c| c.allowed),
         calls: chosen.iter().map(call).collect(),
-        left_out,
+        left_out: place.left_out,
         faults: faults.collect(),
     })
 }
@@ -192,10 +207,18 @@ mod tests {
     #[test]
     fn calls_that_are_held_against_a_bound_are_counted_with_what_was_before() {
         let round = round(6);
-        let place = Place::of(&round, [OpId(0), OpId(2), OpId(4)]).counting(7, 9);
+        let counted = Counted { before: 7, with_all: 10, allowed: 9 };
+        let place = Place::of(&round, [OpId(0), OpId(2), OpId(4)]).counting(counted);
         let scene = of(&round, &place).unwrap();
         let sums: Vec<Option<u64>> = scene.calls.iter().map(|c| c.sum).collect();
         assert_eq!(sums, [Some(8), None, Some(9), None, Some(10), None]);
+
+        let round = self::round(1000);
+        let counted = Counted { before: 0, with_all: 500, allowed: 10 };
+        let place = Place::of(&round, (0..1000).step_by(2).map(OpId)).counting(counted);
+        let scene = of(&round, &place).unwrap();
+        let sums: Vec<Option<u64>> = scene.calls.iter().map(|c| c.sum).collect();
+        assert_eq!((sums[0], sums[MOST - 2], sums[MOST - 1]), (Some(1), Some(MOST as u64 - 1), Some(500)));
     }
 
     #[test]

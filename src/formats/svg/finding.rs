@@ -43,7 +43,7 @@ fn admitted(cells: &[&CellReport]) -> Option<String> {
 
 fn spread(figure: Figure, cells: &[&CellReport], names: &[String]) -> Option<String> {
     let told = cells.iter().zip(names).filter_map(|(c, n)| Some((*c.figures.get(&figure)?, n)));
-    let told: Vec<(f64, &String)> = told.collect();
+    let told: Vec<(f64, String)> = told.map(|(value, name)| (value, brief(name))).collect();
     let least = told.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let most = told.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = |value| words::figure_text(figure, value);
@@ -61,8 +61,8 @@ fn waits(cells: &[&CellReport], names: &[String]) -> Option<String> {
         let slices = c.rounds.iter().flat_map(|r| &r.slices).map(|s| s.max_ms);
         slices.max_by(f64::total_cmp)
     };
-    let told: Vec<(f64, &String)> =
-        cells.iter().zip(names).filter_map(|(c, n)| Some((slowest(c)?, n))).collect();
+    let told: Vec<(f64, String)> =
+        cells.iter().zip(names).filter_map(|(c, n)| Some((slowest(c)?, brief(n)))).collect();
     let least = told.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let most = told.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = |ms| words::figure_text(Figure::MaxMs, ms);
@@ -92,6 +92,13 @@ fn lost(cells: &[&CellReport]) -> Option<String> {
         0 => format!("No count is lost in any of {}", told.len()),
         _ => format!("In {lossy} of {} counts are lost, up to {most}", told.len()),
     })
+}
+
+/// A name that leaves room for the rest of the sentence.
+fn brief(name: &str) -> String {
+    const LONGEST: usize = 40;
+    let cut: String = name.chars().take(LONGEST).collect();
+    if cut.len() < name.len() { format!("{}…", cut.trim_end()) } else { cut }
 }
 
 pub fn capital(text: &str) -> String {

@@ -53,7 +53,7 @@ impl<'a> Panel<'a> {
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
         let kind = scenario.chart;
         // Rows with room for two lines.
-        let timed = matches!(kind, Chart::Timeline | Chart::Counter | Chart::Loads);
+        let timed = matches!(kind, Chart::Timeline | Chart::Counter);
         let labels = words::short_labels(&cells);
         let short = row::shorten_apart(&labels);
         let one = |(label, short): (&String, String)| {
