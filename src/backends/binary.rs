@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use super::builds;
+use crate::model::servers::Build;
 use crate::ports::backend::{BackendError, BackendOptions};
 
 /// How long `--version` may take. A program that is no server may never end.
@@ -29,6 +31,9 @@ pub fn asked_for(options: &BackendOptions) -> Option<(PathBuf, &'static str)> {
 
 /// By flag, by environment, on PATH; what was asked for is never replaced by something else.
 pub async fn find(options: &BackendOptions) -> Result<Binary, BackendError> {
+    if let Some(build) = options.server {
+        return of_build(build).await.map_err(BackendError::Missing);
+    }
     if let Some((path, by)) = asked_for(options) {
         let path = if path.components().count() == 1 { on_path(&path).unwrap_or(path) } else { path };
         let checked = check(path.clone(), format!("{}, named by {by}", path.display())).await;
@@ -46,7 +51,17 @@ pub async fn find(options: &BackendOptions) -> Result<Binary, BackendError> {
     Err(BackendError::Missing("there is no redis-server and no valkey-server on PATH".to_owned()))
 }
 
-fn on_path(name: &Path) -> Option<PathBuf> {
+/// The program of a build; what else is in its place is not it.
+pub async fn of_build(build: &Build) -> Result<Binary, String> {
+    let (path, from) = builds::program(build)?;
+    let found = check(path, from.to_owned()).await?;
+    if found.version.starts_with(build.series) {
+        return Ok(found);
+    }
+    Err(format!("{} is {}", found.path.display(), found.version))
+}
+
+pub fn on_path(name: &Path) -> Option<PathBuf> {
     let path: OsString = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
 }

@@ -6,6 +6,7 @@ use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuil
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
+use super::builds;
 use super::engine::{Engine, explain, has_status};
 use crate::ports::backend::BackendOptions;
 
@@ -40,6 +41,9 @@ pub struct Choice {
 
 /// The image that is asked for, and by what.
 pub fn asked_for(options: &BackendOptions) -> Option<(String, &'static str)> {
+    if let Some(build) = options.server {
+        return Some((build.image(), "--server"));
+    }
     let flag = options.image.clone().map(|i| (i, "--image"));
     flag.or_else(|| Some((std::env::var("RL_LAB_IMAGE").ok()?, "RL_LAB_IMAGE")))
         .filter(|(name, _)| !name.is_empty())
@@ -90,6 +94,7 @@ pub async fn resolve(
     let choice = choice(engine, options).await?;
     let mut because = choice.because;
     if !choice.present {
+        may_pull(options)?;
         say(format!("pulling {}, for at most {} s", choice.name, PULL_WITHIN.as_secs()));
         pull(engine, &choice.name).await.map_err(|why| {
             format!(
@@ -104,6 +109,12 @@ pub async fn resolve(
     let id = about.id.unwrap_or_default();
     let digest = about.repo_digests.unwrap_or_default().into_iter().next().unwrap_or_else(|| id.clone());
     Ok(Image { name: choice.name, id, digest, because })
+}
+
+/// Whether an image that is not there may be had from a registry. The names of builds are the lab's own: there they are
+/// somebody else's.
+fn may_pull(options: &BackendOptions) -> Result<(), String> {
+    options.server.map_or(Ok(()), |build| Err(builds::no_image(build)))
 }
 
 async fn pull(engine: &Engine, name: &str) -> Result<(), String> {
@@ -137,6 +148,15 @@ mod tests {
         let asked = Some(("redis:6.2".to_owned(), "--image"));
         let choice = choose(asked, false, &tags(&[PINNED, "rl-lab-redis:7.0.15"]));
         assert_eq!((choice.name.as_str(), choice.present), ("redis:6.2", false));
+    }
+
+    #[test]
+    fn the_image_of_a_build_is_never_pulled() {
+        let server = crate::model::servers::Build::find("8.2").ok();
+        let options = BackendOptions { server, image: Some("redis:7".to_owned()), ..Default::default() };
+        assert_eq!(asked_for(&options), Some(("rl-lab-server:8.2".to_owned(), "--server")));
+        assert!(may_pull(&options).unwrap_err().contains("`scripts/servers images 8.2` makes it"));
+        assert!(may_pull(&BackendOptions { server: None, ..options }).is_ok());
     }
 
     #[test]

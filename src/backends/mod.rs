@@ -7,6 +7,7 @@
 
 mod arguments;
 mod binary;
+pub mod builds;
 mod child;
 mod container;
 mod create;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::names;
+use crate::model::servers::{self, Build, Wanted};
 use crate::ports::BoxFuture;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
 use journal::Journal;
@@ -64,6 +66,36 @@ pub fn open<'a>(
         }
         opened
     })
+}
+
+/// The same for one of the builds that were found, where all of them run.
+pub fn open_build<'a>(
+    found: &'a builds::Found,
+    build: &'static Build,
+    options: &'a BackendOptions,
+    journal: Arc<Journal>,
+    say: &'a mut (dyn FnMut(String) + Send),
+) -> BoxFuture<'a, Result<Arc<dyn Backend>, BackendError>> {
+    Box::pin(async move {
+        let options = BackendOptions { server: Some(build), ..options.clone() };
+        let because = found.because.clone();
+        let opened = match found.backend {
+            "docker" => docker(&options, &journal, because, say).await,
+            _ => local(&options, &journal, because).await,
+        };
+        if opened.is_err() {
+            let _ = shut_down(&journal).await;
+        }
+        opened
+    })
+}
+
+/// Which of the builds that are asked for are here, and where they run.
+pub fn find_builds<'a>(
+    choice: &'a str,
+    wanted: &'a Wanted,
+) -> BoxFuture<'a, Result<builds::Found, BackendError>> {
+    Box::pin(builds::find(choice, wanted))
 }
 
 // By a flag, the environment or a file.
@@ -178,6 +210,11 @@ pub struct Survey {
     pub detail: String,
     /// What to do to make it usable, or faster to use.
     pub advice: Option<String>,
+}
+
+/// Looks at every build that is known by name, and makes nothing.
+pub fn survey_builds() -> BoxFuture<'static, Vec<builds::Survey>> {
+    Box::pin(builds::survey(&servers::ALL))
 }
 
 /// Looks at both backends and makes nothing.

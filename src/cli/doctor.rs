@@ -7,6 +7,7 @@ use clap::{Arg, ArgMatches, Command};
 use serde_json::json;
 
 use super::{Answer, Refusal, args, output, project, settings};
+use crate::backends::builds::Survey;
 use crate::backends::{self, journal};
 use crate::ports::backend::BackendOptions;
 use crate::runner::exit::Exit;
@@ -49,7 +50,7 @@ pub fn main(matches: &ArgMatches) -> Answer {
     let options = BackendOptions {
         image: matches.get_one::<String>("image").cloned().or(file.image),
         redis_server: matches.get_one::<String>("redis-server").map(Into::into).or(file.redis_server),
-        start_timeout: None,
+        ..BackendOptions::default()
     };
     let survey = runtime.block_on(backends::survey(&options));
     let usable = survey.iter().any(|s| s.usable);
@@ -62,6 +63,7 @@ pub fn main(matches: &ArgMatches) -> Answer {
             advice: s.advice,
         })
         .collect();
+    lines.extend(runtime.block_on(backends::survey_builds()).into_iter().map(server));
     lines.push(writable("results", &settings::out(matches), "name another folder with --out"));
     lines.push(writable("journal", &journal::state_folder(), "name another folder with RL_LAB_STATE_DIR"));
     let writable = lines.iter().rev().take(2).all(|l| l.fine);
@@ -78,6 +80,26 @@ pub fn main(matches: &ArgMatches) -> Answer {
     };
     output::print(&text).map_err(Refusal::environment)?;
     if usable && writable { Ok(Exit::Ok) } else { Ok(Exit::Environment) }
+}
+
+/// A server that `--server` names. One that is not there keeps nothing from running.
+fn server(survey: Survey) -> Line {
+    let Survey { build, program, image } = survey;
+    let image = image.unwrap_or_else(|| Err(String::new()));
+    let missing = [program.as_ref().err(), image.as_ref().err()].into_iter().flatten();
+    let advice: Vec<&str> = missing.filter_map(|why| Some(why.split_once("; ")?.1)).collect();
+    let detail = match (&program, &image) {
+        (Ok(program), Ok(image)) => format!("local {program}, docker {image}"),
+        (Ok(program), Err(_)) => format!("local {program}, no image"),
+        (Err(_), Ok(image)) => format!("docker {image}, no program"),
+        (Err(_), Err(_)) => "not there".to_owned(),
+    };
+    Line {
+        name: format!("server {}", build.name),
+        fine: program.is_ok() || image.is_ok(),
+        detail,
+        advice: (!advice.is_empty()).then(|| advice.join(", ")),
+    }
 }
 
 fn table(lines: &[Line]) -> String {

@@ -123,6 +123,7 @@ pub fn main(matches: &ArgMatches) -> Answer {
             Refusal::environment(format!("cannot write to '{}': {e}", folder.display())).of(seed)
         })?;
     }
+    flags.ground.one_by_name("explore").map_err(refuse)?;
     let named = flags::limiters(&flags.limiters).map_err(refuse)?;
     let given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
     let own = !given("limit") && !given("window");
@@ -151,6 +152,7 @@ pub fn replay(matches: &ArgMatches) -> Answer {
     let flags = ReplayFlags::from_arg_matches(matches).map_err(|e| Refusal::usage(e.to_string()))?;
     let seed = flags.ground.seed();
     let refuse = |why: String| Refusal::usage(why).of(seed);
+    flags.ground.one_by_name("replay").map_err(refuse)?;
     let file = ScheduleFile::load(&flags.file).map_err(refuse)?;
     if file.schedule.0.is_empty() {
         return Err(refuse(format!("'{}': its schedule has no steps", flags.file.display())));
@@ -206,14 +208,15 @@ fn go(ground: &GroundFlags, seed: Seed, exploration: Exploration, command: Optio
             "dry_run": true,
             "seed": seed,
             "backend": ground.backend(),
+            "server": ground.by_name(),
             "budget": exploration.budget,
             "limiters": limiters,
         });
         format!("{value:#}\n")
     } else {
         format!(
-            "would run on backend '{}', seed {seed}; nothing is started\n\n{}: {}\n  limiters: {}\n",
-            ground.backend(),
+            "would run on {}, seed {seed}; nothing is started\n\n{}: {}\n  limiters: {}\n",
+            ground.in_words(),
             summary.title,
             summary.plan,
             limiters.join(", ")

@@ -15,6 +15,7 @@ use crate::formats::{self, github};
 use crate::model::config::PROFILE;
 use crate::model::gate::{Baseline, Shard};
 use crate::model::report::Report;
+use crate::model::servers::Wanted;
 use crate::model::units::Seed;
 use crate::ports::format::Look;
 use crate::runner::exit::Exit;
@@ -63,8 +64,9 @@ pub fn main(matches: &ArgMatches) -> Answer {
     flags.ground.under(profile.settings());
     let seed = flags.ground.seed_or(Seed(1));
     let refuse = |why: String| Refusal::usage(why).of(seed);
+    let server = flags.ground.one_by_name("gate").map_err(refuse)?;
     let limiters = flags::limiters(&flags.limiters).map_err(refuse)?;
-    let with = with(&flags.ground);
+    let with = with(&flags.ground, server);
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let asked = Asked {
         path: &project.path,
@@ -95,12 +97,13 @@ pub fn main(matches: &ArgMatches) -> Answer {
 }
 
 /// What a command says so that it runs on the same servers and reads the same file.
-fn with(ground: &GroundFlags) -> Vec<String> {
+fn with(ground: &GroundFlags, server: Option<Wanted>) -> Vec<String> {
     let repeat = ground.to_repeat();
     let mut words = repeat.config;
     words.extend(["--backend".to_owned(), ground.backend()]);
     let path = repeat.options.redis_server.map(|p| p.display().to_string());
-    for (flag, value) in [("--image", repeat.options.image), ("--redis-server", path)] {
+    let server = server.map(|wanted| wanted.to_string());
+    for (flag, value) in [("--server", server), ("--image", repeat.options.image), ("--redis-server", path)] {
         words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
     }
     words

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::project;
 use super::settings::SettingFlags;
 use crate::model::config::Settings;
+use crate::model::servers::Wanted;
 use crate::model::units::{self, Seed};
 use crate::ports::backend::BackendOptions;
 use crate::runner::plan::Ground;
@@ -91,6 +92,27 @@ impl GroundFlags {
     /// What commands have to say that run something again on the same ground.
     pub fn to_repeat(&self) -> Ground {
         Ground { options: self.settings.servers_not_of_the_file(), config: project::words() }
+    }
+
+    /// The servers that are asked for by name.
+    pub fn by_name(&self) -> Option<Wanted> {
+        self.settings.by_name()
+    }
+
+    /// The same for a command that runs on one.
+    pub fn one_by_name(&self, command: &str) -> Result<Option<Wanted>, String> {
+        match self.by_name() {
+            Some(wanted) if wanted.single().is_none() => Err(format!(
+                "{command} runs on one server at a time: name one with --server, and call it once for each"
+            )),
+            one => Ok(one),
+        }
+    }
+
+    /// Where it would run, in words.
+    pub fn in_words(&self) -> String {
+        let on = self.by_name().map(|wanted| format!(", servers {wanted}")).unwrap_or_default();
+        format!("backend '{}'{on}", self.backend())
     }
 
     pub fn backend(&self) -> String {

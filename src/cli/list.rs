@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use super::{Answer, Refusal, args, output};
 use crate::limiters::policies;
 use crate::model::figures::Figure;
+use crate::model::servers;
 use crate::runner::exit::Exit;
 use crate::runner::scenarios;
 use crate::{backends, checkers, clients, faults, formats, limiters, topologies, workloads};
 
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "scenarios",
     "limiters",
     "checks",
@@ -21,6 +22,7 @@ const KINDS: [&str; 11] = [
     "topologies",
     "clients",
     "backends",
+    "servers",
     "formats",
 ];
 
@@ -68,6 +70,7 @@ fn entries(kind: &str) -> Result<Vec<Value>, String> {
             topologies::ALL.iter().map(|t| json!({"name": t.kind(), "summary": t.summary()})).collect()
         }
         "clients" => clients::ALL.iter().map(|c| json!({"name": c.name, "summary": c.summary})).collect(),
+        "servers" => servers::ALL.iter().map(|b| json!({"name": b.name, "summary": b.summary})).collect(),
         "backends" => backends::NAMES.iter().map(|n| json!({"name": n, "summary": backend(n)})).collect(),
         _ => formats::ALL
             .iter()

@@ -92,7 +92,7 @@ pub fn command_line(seed: Option<Seed>) -> Vec<String> {
 
 /// What the environment says of the servers, as flags: whoever repeats the command may have another one.
 fn add_environment(words: &mut Vec<String>, of: impl Fn(&str) -> Option<String>) {
-    for flag in ["--backend", "--image", "--redis-server"] {
+    for flag in ["--backend", "--server", "--image", "--redis-server"] {
         let name = format!("RL_LAB_{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase());
         let given =
             words.iter().any(|w| w == flag || w.strip_prefix(flag).is_some_and(|w| w.starts_with('=')));

@@ -108,6 +108,7 @@ async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Ref
         command: work.command.unwrap_or_else(|| command_line(Some(seed))),
         backend: flags.backend(),
         options: flags.options(),
+        servers: flags.by_name(),
         ground: flags.to_repeat(),
         program: None,
         out: flags.out(),
@@ -129,11 +130,12 @@ pub fn dry_run(flags: &GroundFlags, seed: Seed, plans: &[Plan]) -> Answer {
             "dry_run": true,
             "seed": seed,
             "backend": flags.backend(),
+            "server": flags.by_name(),
             "scenarios": plans.iter().map(plan_json).collect::<Vec<_>>(),
         });
         format!("{value:#}\n")
     } else {
-        let head = format!("would run on backend '{}', seed {seed}; nothing is started\n", flags.backend());
+        let head = format!("would run on {}, seed {seed}; nothing is started\n", flags.in_words());
         head + &plans.iter().map(plan_text).collect::<String>()
     };
     output::print(&text).map_err(Refusal::environment)?;

@@ -8,6 +8,7 @@ use clap::{ArgMatches, Args};
 
 use super::project;
 use crate::model::config::Settings;
+use crate::model::servers::Wanted;
 use crate::ports::backend::BackendOptions;
 
 /// What is taken where nobody says anything.
@@ -23,6 +24,10 @@ pub struct SettingFlags {
     /// Where the servers run: auto (the default) takes a Docker engine if one answers, else local servers
     #[arg(long, env = "RL_LAB_BACKEND", value_parser = clap::builder::PossibleValuesParser::new(crate::backends::NAMES), help_heading = "Servers")]
     backend: Option<String>,
+    /// Servers by name to run on, one after the other: 6.2, 7.0, 8.2, valkey-8.1, valkey-9.1, several of them, or all
+    /// that are there; see `rl-lab list servers` and scripts/servers
+    #[arg(long, env = "RL_LAB_SERVER", value_name = "NAME,…", conflicts_with_all = ["image", "redis_server"], help_heading = "Servers")]
+    server: Option<Wanted>,
     /// Image of the docker backend
     #[arg(long, env = "RL_LAB_IMAGE", value_name = "NAME[:TAG]", help_heading = "Servers")]
     image: Option<String>,
@@ -46,8 +51,8 @@ impl SettingFlags {
 
     /// What flags and the environment say.
     fn said(&self) -> Settings {
-        let Self { seed, backend, image, redis_server, out, .. } = self.clone();
-        Settings { backend, image, redis_server, out, seed }
+        let Self { seed, backend, server, image, redis_server, out, .. } = self.clone();
+        Settings { backend, server, image, redis_server, out, seed }
     }
 
     /// What holds.
@@ -69,13 +74,18 @@ impl SettingFlags {
 
     pub fn servers(&self) -> BackendOptions {
         let Settings { image, redis_server, .. } = self.settled();
-        BackendOptions { image, redis_server, start_timeout: None }
+        BackendOptions { image, redis_server, ..BackendOptions::default() }
     }
 
     /// The same, less what the file says that whoever repeats the command reads again.
     pub fn servers_not_of_the_file(&self) -> BackendOptions {
         let Settings { image, redis_server, .. } = self.said().or(self.profile.clone());
-        BackendOptions { image, redis_server, start_timeout: None }
+        BackendOptions { image, redis_server, ..BackendOptions::default() }
+    }
+
+    /// The servers that are asked for by name.
+    pub fn by_name(&self) -> Option<Wanted> {
+        self.settled().server
     }
 }
 
@@ -119,6 +129,7 @@ impl SettingFlags {
         };
         vec![
             of("backend", Some(BACKEND), |s| s.backend.clone()),
+            of("server", None, |s| s.server.as_ref().map(ToString::to_string)),
             of("image", None, |s| s.image.clone()),
             of("redis_server", None, |s| s.redis_server.as_ref().map(|p| p.display().to_string())),
             of("out", Some(OUT), |s| s.out.as_ref().map(|p| p.display().to_string())),

@@ -106,7 +106,7 @@ fn of_matrix(matrix: &Matrix) -> Vec<Block> {
     };
     let rows = matrix.rows.iter().map(|row| {
         let verdicts = row.verdicts.iter().map(|cell| cell.as_ref().map(label).unwrap_or_default());
-        std::iter::once(code(&*row.limiter)).chain(verdicts).collect()
+        std::iter::once(code(row.label())).chain(verdicts).collect()
     });
     let columns = matrix.columns.iter().map(|c| {
         let variation = c.variation.as_ref().map(|v| format!(" ({v})")).unwrap_or_default();
@@ -173,30 +173,31 @@ pub fn of_gate(gate: &Gate) -> Vec<Block> {
 
 /// The claims; the evidence stands with the scenarios below.
 fn of_claims(claims: &Claims) -> Vec<Block> {
-    let heads = ["", "claim", "tried with", "scenario", "property or figure", "came out", "claim"];
     let mut rows = Vec::new();
     for (number, row) in (1..).zip(&claims.rows) {
-        for (n, tried) in row.trials.iter().enumerate() {
+        for (n, on_each) in words::trials(claims, row).enumerate() {
+            let Some(tried) = on_each.first() else { continue };
             let first = |text: Text| if n == 0 { text } else { Text::new() };
             let tone = match row.found {
                 Found::Holds => Tone::Good,
                 Found::Contradicted => Tone::Bad,
                 _ => Tone::Open,
             };
-            rows.push(vec![
-                first(plain(number.to_string())),
+            let mut line = vec![
+                first(plain(row.case.unwrap_or(number).to_string())),
                 first(plain(&*row.claim)),
                 code(&*tried.label),
                 code(&*tried.scenario),
                 plain(words::property(tried)),
-                plain(words::came_out(tried)),
-                first(vec![Span::Verdict(tone, row.found.name().to_owned())]),
-            ]);
+            ];
+            line.extend(on_each.iter().map(|t| plain(words::came_out(t))));
+            line.push(first(vec![Span::Verdict(tone, row.in_words(&claims.servers))]));
+            rows.push(line);
         }
     }
     let table = Table {
         caption: "Claims, what they were tried with, and what came out".to_owned(),
-        heads: heads.map(|h| (plain(h), Align::Left)).to_vec(),
+        heads: words::claim_heads(claims).into_iter().map(|h| (plain(h), Align::Left)).collect(),
         rows,
     };
     let says = claims.rows.iter().map(|r| plain(format!("{}: {}", r.claim, r.says)));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::claims::{CameOut, Tried};
+use crate::model::claims::{CameOut, ClaimRow, Claims, Tried};
 use crate::model::contract::Scope;
 use crate::model::figures::Figure;
 use crate::model::phases::Phase;
@@ -186,6 +186,19 @@ pub fn figure(cell: &CellReport, figure: Figure) -> String {
     cell.figures.get(&figure).map_or_else(|| "–".to_owned(), |value| figure_text(figure, *value))
 }
 
+/// The heads of the table of claims: what came out has a column for each server where there are several.
+pub fn claim_heads(claims: &Claims) -> Vec<String> {
+    let came_out =
+        if claims.servers.is_empty() { vec!["came out".to_owned()] } else { claims.servers.clone() };
+    let heads = ["", "claim", "tried with", "scenario", "property or figure"].map(str::to_owned);
+    heads.into_iter().chain(came_out).chain(["claim".to_owned()]).collect()
+}
+
+/// The trials of a claim, each on all servers.
+pub fn trials<'a>(claims: &Claims, row: &'a ClaimRow) -> impl Iterator<Item = &'a [Tried]> {
+    row.trials.chunks(claims.servers.len().max(1))
+}
+
 /// What a trial of a claim looks at.
 pub fn property(tried: &Tried) -> String {
     let figure = tried.figure.map(|f| f.head().to_owned());
@@ -288,7 +301,7 @@ pub fn error_head(report: &Report) -> &'static str {
 
 /// `redis 7.0.15`.
 pub fn server_of(cell: &CellReport) -> String {
-    format!("{} {}", cell.server_flavour, cell.server).trim().to_owned()
+    cell.server_in_words()
 }
 
 /// All servers of the run, each once.
@@ -305,6 +318,8 @@ pub fn ground(report: &Report) -> Vec<(&'static str, String)> {
         backend.push_str(&format!(" ({})", h.chosen_because));
     }
     let mut ground = vec![("server", servers(report)), ("backend", backend)];
+    ground.extend(h.builds.iter().map(|text| ("build", text.clone())));
+    ground.extend(h.missing.iter().map(|text| ("missing", text.clone())));
     ground.extend(engine(h).map(|text| ("engine", text)));
     ground.extend(image(h).map(|text| ("image", text)));
     ground.extend(h.network_path.clone().map(|text| ("network", text)));

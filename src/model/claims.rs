@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::Figure;
 use super::names;
-use super::report::CellReport;
+use super::report::{CellReport, servers};
 use super::scenario::LimiterRef;
 use super::verdict::Verdict;
 
@@ -66,8 +66,8 @@ pub struct Trial {
     pub at_least: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
-    /// What not everybody has: the libraries for a language, or a server of a certain age (`redis-before-7.2`). Where
-    /// it is not there the trial is left out, and says so.
+    /// What not everybody has: the libraries for a language, or a server of a certain age (`redis-before-7.2`,
+    /// `redis-from-7.2`; Valkey is younger than all of these). Where it is not there the trial is left out, and says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<String>,
     /// Why it is left out, found out when it is planned.
@@ -155,18 +155,32 @@ impl Trial {
     }
 
     /// Why it does not count on the server of this cell, if so.
-    fn too_new(&self, cell: &CellReport) -> Option<String> {
-        let before = self.needs.as_ref()?.strip_prefix("redis-before-")?;
+    fn of_another_age(&self, cell: &CellReport) -> Option<String> {
+        let needs = self.needs.as_ref()?;
         let parts = |text: &str| text.split('.').map_while(|p| p.parse().ok()).collect::<Vec<u32>>();
-        (parts(&cell.server) >= parts(before))
-            .then(|| format!("it takes a server before {before}, this is {}", cell.server))
+        let (age, wrong) = match (needs.strip_prefix(BEFORE), needs.strip_prefix(FROM)) {
+            (Some(age), _) => (age, parts(&cell.server) >= parts(age)),
+            (_, Some(age)) => (age, parts(&cell.server) < parts(age)),
+            _ => return None,
+        };
+        let which = if needs.starts_with(BEFORE) { "before" } else { "from" };
+        wrong.then(|| format!("it takes a server {which} {age}, this is {}", cell.server))
     }
 
-    fn tried(&self, cells: &[CellReport]) -> Tried {
-        let found = cells.iter().find(|c| self.is_of(c));
-        let left_out = self.left_out.clone().or_else(|| found.and_then(|cell| self.too_new(cell)));
+    /// Whether what it needs is a server, which is told by the cells.
+    pub fn needs_a_server(&self) -> bool {
+        self.needs.as_ref().is_some_and(|n| n.starts_with(BEFORE) || n.starts_with(FROM))
+    }
+
+    /// On a server, where there are several.
+    fn tried(&self, cells: &[CellReport], server: Option<&String>) -> Tried {
+        let here = |c: &&CellReport| server.is_none_or(|s| c.server_in_words() == *s);
+        let found = cells.iter().filter(here).find(|c| self.is_of(c));
+        let left_out = self.left_out.clone().or_else(|| found.and_then(|cell| self.of_another_age(cell)));
+        let server = server.cloned();
         if let Some(why) = left_out {
             return Tried {
+                server,
                 scenario: self.scenario.clone(),
                 label: self.label(),
                 check: self.check.clone(),
@@ -198,6 +212,7 @@ impl Trial {
             _ => (CameOut::Nothing, None, "it was not run".to_owned()),
         };
         Tried {
+            server,
             scenario: self.scenario.clone(),
             label: self.label(),
             check: self.check.clone(),
@@ -215,6 +230,9 @@ impl Trial {
 pub struct Claims {
     pub title: String,
     pub shows: String,
+    /// Those that they were tried on, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
     pub rows: Vec<ClaimRow>,
 }
 
@@ -226,13 +244,21 @@ pub struct ClaimRow {
     pub source: Option<String>,
     pub claim: String,
     pub says: String,
+    /// On all servers together: what holds on one of them and not on another is contradicted.
     pub found: Found,
     pub known: Found,
+    /// On each server, where there are several; `None` where nothing of it is about that one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found_on: Vec<Option<Found>>,
+    /// Where there are several servers, each trial on each of them.
     pub trials: Vec<Tried>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
+    /// Where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     pub scenario: String,
     /// Which cell of it.
     pub label: String,
@@ -263,31 +289,78 @@ pub enum CameOut {
 impl Claims {
     /// Holds every claim against the cells that were run.
     pub fn of(plan: &ClaimsPlan, cells: &[CellReport]) -> Self {
+        let servers = Some(servers(cells)).filter(|s| s.len() > 1).unwrap_or_default();
+        let on: Vec<Option<&String>> =
+            if servers.is_empty() { vec![None] } else { servers.iter().map(Some).collect() };
         let rows = plan.claims.iter().map(|claim| {
-            let trials: Vec<Tried> = claim.trials.iter().map(|t| t.tried(cells)).collect();
-            let counts = || trials.iter().filter(|t| t.left_out.is_none());
-            let found = if counts().any(|t| t.as_claimed == Some(false)) {
-                Found::Contradicted
-            } else if counts().any(|t| t.as_claimed.is_none()) || counts().next().is_none() {
-                Found::Unknown
+            let tried = |t: &Trial| on.iter().map(|s| t.tried(cells, *s)).collect::<Vec<_>>();
+            let trials: Vec<Tried> = claim.trials.iter().flat_map(tried).collect();
+            let of = |place: usize| found(trials.iter().skip(place).step_by(on.len()));
+            let found_on: Vec<Option<Found>> = (0..servers.len()).map(of).collect();
+            let found = if found_on.is_empty() {
+                found(trials.iter())
             } else {
-                Found::Holds
+                let any = |wanted| found_on.contains(&Some(wanted)).then_some(wanted);
+                any(Found::Contradicted).or(any(Found::Unknown)).or(any(Found::Holds))
             };
+            let found = found.unwrap_or(Found::Unknown);
             let (name, says) = (claim.claim.clone(), claim.says.clone());
             let (case, source) = (claim.case, claim.source.clone());
-            ClaimRow { case, source, claim: name, says, found, known: claim.known, trials }
+            ClaimRow { case, source, claim: name, says, found, known: claim.known, found_on, trials }
         });
-        Self { title: plan.title.clone(), shows: plan.shows.clone(), rows: rows.collect() }
+        let rows = rows.collect();
+        Self { title: plan.title.clone(), shows: plan.shows.clone(), servers, rows }
     }
 
-    /// Whether every claim came out as it is known to; `None` where some told nothing.
+    /// Whether every claim came out as it is known to, on every server; `None` where some told nothing.
     pub fn as_known(&self) -> Option<bool> {
-        if self.rows.iter().any(|r| r.found != r.known && r.found != Found::Unknown) {
+        let all = || self.rows.iter().flat_map(|r| r.all().map(|found| (found, r.known)));
+        if all().any(|(found, known)| found != known && found != Found::Unknown) {
             return Some(false);
         }
-        self.rows.iter().all(|r| r.found == r.known).then_some(true)
+        all().all(|(found, known)| found == known).then_some(true)
     }
 }
+
+impl ClaimRow {
+    /// On each server, or on the one that there is.
+    fn all(&self) -> impl Iterator<Item = Found> {
+        let one = self.found_on.iter().all(Option::is_none).then_some(self.found);
+        self.found_on.iter().copied().flatten().chain(one)
+    }
+
+    /// Whether it came out as it is not known to, somewhere.
+    pub fn is_wrong(&self) -> bool {
+        self.all().any(|found| found != self.known && found != Found::Unknown)
+    }
+
+    /// What became of it, server by server where they differ.
+    pub fn in_words(&self, servers: &[String]) -> String {
+        if self.all().all(|found| found == self.found) {
+            return self.found.name().to_owned();
+        }
+        let told = servers.iter().zip(&self.found_on);
+        let each = told.filter_map(|(server, found)| Some(format!("{} on {server}", (*found)?.name())));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What became of a claim, by what its trials came to; `None` if all are left out.
+fn found<'a>(trials: impl Iterator<Item = &'a Tried>) -> Option<Found> {
+    let counts: Vec<Option<bool>> = trials.filter(|t| t.left_out.is_none()).map(|t| t.as_claimed).collect();
+    let found = if counts.contains(&Some(false)) {
+        Found::Contradicted
+    } else if counts.contains(&None) {
+        Found::Unknown
+    } else {
+        Found::Holds
+    };
+    (!counts.is_empty()).then_some(found)
+}
+
+/// How it begins what a trial needs of a server: the version follows.
+const BEFORE: &str = "redis-before-";
+const FROM: &str = "redis-from-";
 
 #[cfg(test)]
 mod tests {

@@ -12,6 +12,7 @@ use super::figures::Figure;
 use super::foreign::Foreign;
 use super::names;
 use super::scenario::{LimiterRef, RequirePlan, ScenarioError};
+use super::servers::Wanted;
 use super::units::Span;
 
 mod schema;
@@ -34,6 +35,8 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Wanted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redis_server: Option<PathBuf>,
@@ -54,6 +57,8 @@ pub struct Config {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     pub backend: Option<String>,
+    /// Servers by name. They are images and programs, so whoever names them names those as well.
+    pub server: Option<Wanted>,
     pub image: Option<String>,
     pub redis_server: Option<PathBuf>,
     pub out: Option<PathBuf>,
@@ -66,6 +71,8 @@ pub struct Settings {
 pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Wanted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +123,14 @@ impl Config {
                 format!("schema {} is not known, expected {SCHEMA}", self.schema),
             ));
         }
+        let asks = |of: &Settings| of.server.is_some() && (of.image.is_some() || of.redis_server.is_some());
+        let twice = "server names the servers, and so do image and redis_server: say one of them";
+        if asks(&self.settings()) {
+            return Err(("server".to_owned(), twice.to_owned()));
+        }
+        if let Some((name, _)) = self.profiles.iter().find(|(_, profile)| asks(&profile.settings())) {
+            return Err((format!("[profile.{name}"), format!("profile '{name}': {twice}")));
+        }
         for (name, foreign) in &self.limiters {
             let place = format!("[limiter.{name}");
             let plain =
@@ -145,8 +160,8 @@ impl Config {
     }
 
     pub fn settings(&self) -> Settings {
-        let Self { backend, image, redis_server, out, seed, .. } = self.clone();
-        Settings { backend, image, redis_server, out, seed }
+        let Self { backend, server, image, redis_server, out, seed, .. } = self.clone();
+        Settings { backend, server, image, redis_server, out, seed }
     }
 
     /// A profile by name; the error names the nearest one.
@@ -170,8 +185,8 @@ fn beside(folder: &Path, program: &mut Option<PathBuf>, out: &mut Option<PathBuf
 
 impl Profile {
     pub fn settings(&self) -> Settings {
-        let Self { backend, image, redis_server, out, seed, .. } = self.clone();
-        Settings { backend, image, redis_server, out, seed }
+        let Self { backend, server, image, redis_server, out, seed, .. } = self.clone();
+        Settings { backend, server, image, redis_server, out, seed }
     }
 }
 
@@ -179,10 +194,14 @@ impl Settings {
     /// These where they say something, else the others.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
+        // Which server it is is one question, whoever is asked.
+        let by_name = self.server.is_some();
+        let by_place = self.image.is_some() || self.redis_server.is_some();
         Self {
             backend: self.backend.or(other.backend),
-            image: self.image.or(other.image),
-            redis_server: self.redis_server.or(other.redis_server),
+            server: self.server.or(other.server.filter(|_| !by_place)),
+            image: self.image.or(other.image.filter(|_| !by_name)),
+            redis_server: self.redis_server.or(other.redis_server.filter(|_| !by_name)),
             out: self.out.or(other.out),
             seed: self.seed.or(other.seed),
         }
@@ -261,5 +280,17 @@ at_most = { p99-ms = 50 }
         let said = |backend: &str| Settings { backend: Some(backend.to_owned()), ..Settings::default() };
         assert_eq!(said("local").or(said("docker")), said("local"));
         assert_eq!(Settings::default().or(said("docker")), said("docker"));
+    }
+
+    #[test]
+    fn whoever_names_a_server_is_not_overruled_by_an_image_that_others_name() {
+        let server = || Settings { server: "8.2".parse().ok(), ..Settings::default() };
+        let image = || Settings { image: Some("redis:7".to_owned()), ..Settings::default() };
+        assert_eq!(server().or(image()), server());
+        assert_eq!(image().or(server()), image());
+        let refused = read("backend = \"local\"", "server = \"8.2\"\nimage = \"x\"").unwrap_err();
+        assert!(refused.contains("rl-lab.toml:2:") && refused.contains("say one of them"), "{refused}");
+        let refused = read("backend = \"local\"", "server = \"8.3\"").unwrap_err();
+        assert!(refused.contains("unknown server '8.3'"), "{refused}");
     }
 }

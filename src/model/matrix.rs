@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::report::CellReport;
+use super::report::{CellReport, servers};
 use super::scenario::LimiterRef;
 use super::verdict::{Standing, Verdict};
 
@@ -102,6 +102,9 @@ pub struct Matrix {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatrixRow {
     pub limiter: String,
+    /// `redis 7.0.15`, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// One for each column, in their order; `None` where it was not tried.
     pub verdicts: Vec<Option<MatrixCell>>,
 }
@@ -114,14 +117,25 @@ pub struct MatrixCell {
     pub because: String,
 }
 
+impl MatrixRow {
+    /// The limiter, and the server where there are several.
+    pub fn label(&self) -> String {
+        let server = self.server.as_ref().map(|server| format!(" · {server}")).unwrap_or_default();
+        format!("{}{server}", self.limiter)
+    }
+}
+
 impl Matrix {
     /// Puts judged cells into their places.
     pub fn of(columns: &[Column], cells: &[CellReport]) -> Self {
         let mut rows: Vec<MatrixRow> = Vec::new();
-        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut places: BTreeMap<(&str, Option<String>), usize> = BTreeMap::new();
+        let several = servers(cells).len() > 1;
         for cell in cells {
-            let place = *places.entry(&cell.limiter).or_insert_with(|| {
-                rows.push(MatrixRow { limiter: cell.limiter.clone(), verdicts: vec![None; columns.len()] });
+            let server = several.then(|| cell.server_in_words());
+            let place = *places.entry((&cell.limiter, server.clone())).or_insert_with(|| {
+                let verdicts = vec![None; columns.len()];
+                rows.push(MatrixRow { limiter: cell.limiter.clone(), server, verdicts });
                 rows.len() - 1
             });
             for (i, column) in columns.iter().enumerate() {

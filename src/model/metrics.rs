@@ -187,6 +187,7 @@ impl Metrics {
             ("policy", header.policy.clone().unwrap_or_default()),
             ("client", header.client.clone()),
             ("variation", header.variation.clone().unwrap_or_default()),
+            ("server", format!("{} {}", header.server.flavour, header.server.version).trim().to_owned()),
         ]);
         for round in &cell.rounds {
             for op in &round.ops {

@@ -31,6 +31,7 @@ pub mod room;
 pub mod scenario;
 pub mod scene;
 pub mod schedule;
+pub mod servers;
 pub mod slot;
 pub mod template;
 pub mod units;

@@ -95,6 +95,13 @@ pub struct Honesty {
     /// Largest difference between the wall clock and the monotonic clock in a round.
     pub clock_step_ms: f64,
     pub cores: usize,
+    /// Where each server came from, where the run asked for several: `6.2: 6.2.14 (fetched by scripts/servers)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub builds: Vec<String>,
+    /// Servers that were asked for with all others and are not there, each with what gets it. What holds on the
+    /// others is not known to hold on these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// One server as it introduced itself.
@@ -162,6 +169,39 @@ pub struct CellReport {
     /// Error texts with how often each came up.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
+}
+
+impl CellReport {
+    /// `redis 7.0.15`; empty where no server could be had.
+    pub fn server_in_words(&self) -> String {
+        format!("{} {}", self.server_flavour, self.server).trim().to_owned()
+    }
+
+    /// What it is a cell of, whatever server it ran on.
+    fn identity(&self) -> (&str, &str, Option<&str>, Option<&str>, &str) {
+        (&self.scenario, &self.limiter, self.variation.as_deref(), self.policy.as_deref(), &self.client)
+    }
+}
+
+/// The servers of these cells, each once, in the order in which they ran.
+pub fn servers(cells: &[CellReport]) -> Vec<String> {
+    let mut servers: Vec<String> = Vec::new();
+    for server in cells.iter().map(CellReport::server_in_words).filter(|s| !s.is_empty()) {
+        if !servers.contains(&server) {
+            servers.push(server);
+        }
+    }
+    servers
+}
+
+/// Puts what ran on several servers one after the other beside each other: each cell with its server's next to it.
+pub fn side_by_side(cells: &mut [CellReport]) {
+    if servers(cells).len() < 2 {
+        return;
+    }
+    let own = cells.to_vec();
+    let first = |cell: &CellReport| own.iter().position(|c| c.identity() == cell.identity());
+    cells.sort_by_cached_key(first);
 }
 
 /// A search through schedules.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::BoxFuture;
 use crate::model::offset::Offset;
 use crate::model::report::Honesty;
+use crate::model::servers::Build;
 
 /// A server to start.
 #[derive(Debug, Clone, Default)]
@@ -108,6 +109,8 @@ pub enum BackendError {
 /// What the user asked for, from flags and environment.
 #[derive(Debug, Clone, Default)]
 pub struct BackendOptions {
+    /// A build that is known by name, which is both an image and a program.
+    pub server: Option<&'static Build>,
     pub image: Option<String>,
     pub redis_server: Option<PathBuf>,
     pub start_timeout: Option<std::time::Duration>,

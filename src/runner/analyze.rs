@@ -47,10 +47,11 @@ pub fn read(path: &Path) -> Result<History, String> {
 /// The report that the history gives.
 pub fn report(history: &History) -> Report {
     let judged = history.cells.iter().map(judge::judge);
-    let cells: Vec<_> = judged.chain(history.searched.iter().cloned()).collect();
+    let mut cells: Vec<_> = judged.chain(history.searched.iter().cloned()).collect();
+    report::side_by_side(&mut cells);
     let claims = history.header.claims.as_ref().map(|c| Claims::of(c, &cells));
     let gate = history.header.gate.as_ref().map(|g| Gate::of(g, &cells));
-    let (judged, verdict) = exit::of_all(&cells, claims.as_ref(), gate.as_ref());
+    let (judged, verdict) = exit::of_all(&cells, claims.as_ref(), gate.as_ref(), &history.ground);
     let clock_step_ms = history.cells.iter().map(judge::clock_step_ms).fold(0.0, f64::max);
     // A run that was cut short may have planned more: what it did not get to is not a pass.
     let (exit, verdict, error) = match &history.ended {

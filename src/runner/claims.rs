@@ -81,7 +81,7 @@ pub fn plans(claims: &ClaimsPlan, seed: Seed) -> Result<Vec<Plan>, String> {
             let said = |check: &str| {
                 let known = claims.claims.iter().filter(|c| c.known == Found::Holds).flat_map(|c| &c.trials);
                 let of = |t: &&Trial| {
-                    let any_server = t.needs.as_deref().is_none_or(|n| !n.starts_with("redis-"));
+                    let any_server = !t.needs_a_server();
                     any_server
                         && t.scenario == first.scenario
                         && t.check.as_deref() == Some(check)

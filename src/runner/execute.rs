@@ -21,7 +21,7 @@ use super::out::RunFolder;
 use super::plan::{CellPlan, Ground, Plan, shell_words};
 use super::record::{Recorder, Stop};
 use crate::backends::worker::Workers;
-use crate::backends::{self, journal::Journal};
+use crate::backends::{self, builds::Found, journal::Journal};
 use crate::explorer::Trouble;
 use crate::model::claims::{Claims, ClaimsPlan};
 use crate::model::gate::{Gate, GatePlan};
@@ -30,6 +30,7 @@ use crate::model::matrix::{Column, Matrix};
 use crate::model::metrics::{self, Metrics};
 use crate::model::report::{self, CellReport, Honesty, Report};
 use crate::model::scenario::TopologyPlan;
+use crate::model::servers::{Build, Wanted};
 use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 use crate::ports::backend::{Backend, BackendError, BackendOptions};
@@ -53,6 +54,8 @@ pub struct Request {
     pub command: Vec<String>,
     pub backend: String,
     pub options: BackendOptions,
+    /// Servers by name, to run everything on one after the other, instead of the one that the backend has.
+    pub servers: Option<Wanted>,
     /// What a command has to say of it that shows something again.
     pub ground: Ground,
     /// The rl-lab that app servers are where they are processes; this very program where absent.
@@ -158,6 +161,8 @@ pub async fn execute(request: Request, progress: &dyn Progress) -> Report {
         report,
         metrics: Vec::new(),
         workers: None,
+        found: None,
+        build: None,
         unfit: Vec::new(),
     };
     let (halted, error) = match run.with_servers().await {
@@ -189,6 +194,9 @@ struct Run<'a> {
     /// Of each cell that was driven.
     metrics: Vec<Metrics>,
     workers: Option<Arc<Workers>>,
+    /// The servers by name that were found, and the one of them that it runs on now.
+    found: Option<Found>,
+    build: Option<&'static Build>,
     /// Cells whose app servers could not be used, each with why.
     unfit: Vec<String>,
 }
@@ -197,18 +205,52 @@ impl Run<'_> {
     /// What an interrupted run did not get to.
     fn interrupted(&self) -> String {
         let done = self.report.cells.len();
-        let planned = self.request.plans.iter().flat_map(|p| &p.cells).map(CellPlan::label);
-        let targets = self.request.exploration.iter().flat_map(|e| &e.targets);
-        let planned = planned.chain(targets.map(|t| t.limiter.to_string()));
-        let rest: Vec<String> = planned.skip(done).collect();
-        match rest.as_slice() {
+        let servers = self.found.as_ref().map_or(&[][..], |f| &f.there);
+        let mut planned: Vec<String> = Vec::new();
+        for place in 0..servers.len().max(1) {
+            let on = servers.get(place).filter(|_| servers.len() > 1);
+            let on = on.map(|build| format!(" on {}", build.name)).unwrap_or_default();
+            let cells = self.request.plans.iter().flat_map(|p| &p.cells).map(CellPlan::label);
+            let targets = self.request.exploration.iter().flat_map(|e| &e.targets);
+            let labels = cells.chain(targets.map(|t| t.limiter.to_string()));
+            planned.extend(labels.map(|label| label + &on));
+        }
+        match planned.get(done..).unwrap_or_default() {
             [] => "interrupted; this is what was measured".to_owned(),
             rest => format!("interrupted; this is what was measured; not run: {}", rest.join(", ")),
         }
     }
 
-    /// Opens the backend, runs everything, and takes it all down again.
+    /// Runs everything on each of the servers that were asked for by name, or on the one that the backend has.
     async fn with_servers(&mut self) -> Result<(), Halt> {
+        let Some(wanted) = &self.request.servers else { return self.with_server().await };
+        let finding = backends::find_builds(&self.request.backend, wanted);
+        let found = tokio::select! {
+            found = finding => found?,
+            () = self.request.stop.told() => return Err(Halt::Interrupted),
+        };
+        for (_, why) in &found.missing {
+            self.progress
+                .warn(&format!("{why}; left out: what holds on the others is not known to hold on it"));
+            self.report.honesty.missing.push(why.clone());
+        }
+        if self.request.backend != found.backend {
+            self.progress.note(&format!("using backend {}: {}", found.backend, found.because));
+        }
+        for build in self.found.insert(found).there.clone() {
+            self.build = Some(build);
+            self.progress.note(&format!("server {}", build.name));
+            self.with_server().await?;
+            if self.report.exit == Exit::Cleanup.code() {
+                // What is left is in the journal, which the next server would have begun anew.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the backend, runs everything, and takes it all down again.
+    async fn with_server(&mut self) -> Result<(), Halt> {
         let journal = Journal::open(&self.report.run)
             .map_err(|e| Halt::Environment(format!("the clean-up journal cannot be written: {e}")))?;
         let journal = Arc::new(journal);
@@ -226,16 +268,49 @@ impl Run<'_> {
         }
     }
 
+    /// Whether it is the first of its servers that everything runs on.
+    fn is_first(&self) -> bool {
+        let first = self.found.as_ref().and_then(|f| f.there.first());
+        self.build.is_none() || self.build == first.copied()
+    }
+
+    /// Takes down what the backend knows about the ground that the figures stand on.
+    fn describe(&mut self, backend: &dyn Backend) {
+        let honesty = &mut self.report.honesty;
+        backend.describe(honesty);
+        let (Some(build), Some(found)) = (self.build, &self.found) else { return };
+        if found.there.len() == 1 && found.missing.is_empty() {
+            return;
+        }
+        // What is said of one of several servers stands with it.
+        let from = std::mem::replace(&mut honesty.chosen_because, found.because.clone());
+        let from = from.strip_prefix(&found.because).unwrap_or(&from).trim_start_matches("; ").to_owned();
+        let image: Vec<String> =
+            [honesty.image.take(), honesty.image_digest.take()].into_iter().flatten().collect();
+        let from = if image.is_empty() { from } else { image.join(" ") };
+        let line = format!("{}: {from}", build.name);
+        let known = honesty.builds.iter_mut().find(|l| l.split(':').next() == Some(build.name));
+        match known {
+            Some(known) => *known = line,
+            None => honesty.builds.push(line),
+        }
+    }
+
     async fn on_backend(&mut self, journal: &Arc<Journal>) -> Result<(), Halt> {
         let request = self.request;
         let progress = self.progress;
         let mut say = |text: String| progress.note(&text);
-        let opening = backends::open(&request.backend, &request.options, Arc::clone(journal), &mut say);
+        let opening = match (self.build, &self.found) {
+            (Some(build), Some(found)) => {
+                backends::open_build(found, build, &request.options, Arc::clone(journal), &mut say)
+            }
+            _ => backends::open(&request.backend, &request.options, Arc::clone(journal), &mut say),
+        };
         let backend = tokio::select! {
             backend = opening => backend?,
             () = request.stop.told() => return Err(Halt::Interrupted),
         };
-        backend.describe(&mut self.report.honesty);
+        self.describe(&*backend);
         let honesty = &mut self.report.honesty;
         honesty.cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let work = async {
@@ -288,7 +363,7 @@ impl Run<'_> {
         if let Some(folder) = &self.folder {
             folder.announce();
         }
-        backend.describe(&mut self.report.honesty);
+        self.describe(backend);
         self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
         self.recorder.event(Event::Scenario(exploration.summary()));
         self.report.scenarios.push(exploration.summary());
@@ -398,9 +473,11 @@ impl Run<'_> {
     /// Fills in what the run came to, and writes it for the last time.
     fn finish(mut self, ended: Exit, error: Option<String>) -> Report {
         let cleanup = if self.report.exit == Exit::Cleanup.code() { Exit::Cleanup } else { Exit::Ok };
+        report::side_by_side(&mut self.report.cells);
         self.sum_up();
         let report = &self.report;
-        let (judged, verdict) = exit::of_all(&report.cells, report.claims.as_ref(), report.gate.as_ref());
+        let (judged, verdict) =
+            exit::of_all(&report.cells, report.claims.as_ref(), report.gate.as_ref(), &report.honesty);
         let interrupted = self.request.stop.code().map_or(Exit::Ok, Exit::Interrupted);
         let mut exit = judged.and(ended).and(cleanup).and(interrupted);
         // A run that did not get to its end is not a pass, whatever its first cells said. One whose

@@ -2,7 +2,7 @@
 
 use crate::model::claims::Claims;
 use crate::model::gate::{Counts, Gate};
-use crate::model::report::CellReport;
+use crate::model::report::{CellReport, Honesty};
 use crate::model::verdict::{Verdict, Weight, weight};
 
 /// How a run ended. Listed from the one that wins to the one that yields.
@@ -86,7 +86,22 @@ pub fn of_gate(gate: &Gate) -> (Exit, Verdict) {
 }
 
 /// The same with the claims that the cells were run for, or with the gate that they were.
-pub fn of_all(cells: &[CellReport], claims: Option<&Claims>, gate: Option<&Gate>) -> (Exit, Verdict) {
+pub fn of_all(
+    cells: &[CellReport],
+    claims: Option<&Claims>,
+    gate: Option<&Gate>,
+    ground: &Honesty,
+) -> (Exit, Verdict) {
+    let (exit, verdict) = of_what_ran(cells, claims, gate);
+    // What was to be tried on every server was not.
+    if ground.missing.is_empty() {
+        (exit, verdict)
+    } else {
+        (exit.and(Exit::Unknown), verdict.max(Verdict::Unknown))
+    }
+}
+
+fn of_what_ran(cells: &[CellReport], claims: Option<&Claims>, gate: Option<&Gate>) -> (Exit, Verdict) {
     // What claims speak of is all that was judged, and they say what it means.
     match claims.map(Claims::as_known) {
         None => gate.map_or_else(|| of_cells(cells), of_gate),
@@ -145,6 +160,12 @@ mod tests {
         cell.checks = vec![check(Verdict::NotApplicable)];
         assert_eq!(of_cells(std::slice::from_ref(&cell)).0, Exit::Unknown);
         cell.checks.push(check(Verdict::Pass));
-        assert_eq!(of_cells(&[cell]).0, Exit::Ok);
+        assert_eq!(of_cells(&[cell.clone()]).0, Exit::Ok);
+        let with = |missing: &[&str]| {
+            let missing = missing.iter().map(|m| (*m).to_owned()).collect();
+            of_all(&[cell.clone()], None, None, &Honesty { missing, ..Honesty::default() })
+        };
+        assert_eq!(with(&[]), (Exit::Ok, Verdict::Pass));
+        assert_eq!(with(&["server 6.2: it was not fetched"]), (Exit::Unknown, Verdict::Unknown));
     }
 }

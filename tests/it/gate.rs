@@ -241,17 +241,25 @@ fn flags_come_before_the_environment_before_a_profile_before_the_file() {
         let text = |v: &Value| v.as_str().unwrap_or("–").to_owned();
         settings.iter().map(|s| (text(&s["value"]), text(&s["origin"]))).collect()
     };
-    let pairs = |all: [(&str, &str); 5]| all.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec();
+    let pairs = |all: [(&str, &str); 6]| all.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec();
     let file = "rl-lab.toml";
     assert_eq!(
         shown(&lab, &[]),
-        pairs([("local", file), ("of-file", file), ("bin/redis", file), ("runs", file), ("3", file)])
+        pairs([
+            ("local", file),
+            ("–", "default"),
+            ("of-file", file),
+            ("bin/redis", file),
+            ("runs", file),
+            ("3", file)
+        ])
     );
     let profile = "profile p";
     assert_eq!(
         shown(&lab, &["--profile", "p"]),
         pairs([
             ("docker", profile),
+            ("–", "default"),
             ("of-profile", profile),
             ("bin/redis", file),
             ("runs", file),
@@ -263,6 +271,7 @@ fn flags_come_before_the_environment_before_a_profile_before_the_file() {
         shown(&lab, &["--profile", "p", "--backend", "auto", "--seed", "6"]),
         pairs([
             ("auto", "flag --backend"),
+            ("–", "default"),
             ("of-env", "environment RL_LAB_IMAGE"),
             ("bin/redis", file),
             ("runs", file),
@@ -273,7 +282,14 @@ fn flags_come_before_the_environment_before_a_profile_before_the_file() {
     let default = "default";
     assert_eq!(
         shown(&none, &[]),
-        pairs([("auto", default), ("–", default), ("–", default), ("out", default), ("–", default)])
+        pairs([
+            ("auto", default),
+            ("–", default),
+            ("–", default),
+            ("–", default),
+            ("out", default),
+            ("–", default)
+        ])
     );
 }
 

@@ -243,6 +243,7 @@ async fn lab_that_panics() {
         command: Vec::new(),
         backend: variable("LAB_BACKEND"),
         options: BackendOptions::default(),
+        servers: None,
         ground: plan::Ground::default(),
         program: None,
         out: variable("RL_LAB_OUT").into(),

@@ -33,6 +33,7 @@ mod refusals;
 mod reported;
 mod samples;
 mod scenes;
+mod servers;
 mod sessions;
 mod several_keys;
 mod support;

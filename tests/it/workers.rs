@@ -373,6 +373,7 @@ async fn lab_of_another_program() {
         command: Vec::new(),
         backend: "local".to_owned(),
         options: BackendOptions::default(),
+        servers: None,
         ground: Default::default(),
         program: Some(variable("LAB_PROGRAM").into()),
         out: variable("RL_LAB_OUT").into(),

@@ -100,6 +100,8 @@ fn heat_map(study: &Study<'_>, options: &Options<'_>) -> Result<Block, String> {
         |verdict: Verdict| MatrixCell { verdict, outcome: Standing::AsExpected, because: String::new() };
     let row = |name: &String| MatrixRow {
         limiter: name.clone(),
+        // It is part of the name.
+        server: None,
         verdicts: checks.iter().map(|check| options.worst(name, check).map(cell)).collect(),
     };
     let matrix = Matrix {

@@ -1,12 +1,14 @@
 //! The verdict matrix as a picture: limiters down the side, properties across, a field for each
 //! verdict. Each field carries a sign as well as a colour.
 
+use std::collections::BTreeMap;
+
 use plotters::style::RGBColor;
 use plotters::style::text_anchor::HPos;
 
 use super::super::words;
 use super::canvas::{Canvas, EDGE, LINE, SMALL, Type, fold, ink};
-use crate::model::matrix::{Column, Matrix, MatrixCell, MatrixRow};
+use crate::model::matrix::{Column, Matrix, MatrixCell};
 use crate::model::report::Report;
 use crate::model::verdict::{Verdict, Weight, weight};
 use crate::ports::format::{Format, Look};
@@ -57,7 +59,7 @@ const HEAD_CHARS: usize = 12;
 
 /// The picture of a matrix. `ground` is what it stands on, `notes` stand below.
 pub fn draw(matrix: &Matrix, ground: &str, notes: Vec<String>) -> Result<String, String> {
-    let names: Vec<String> = matrix.rows.iter().map(|r| words::clean(&r.limiter)).collect();
+    let names: Vec<String> = matrix.rows.iter().map(|r| words::clean(&r.label())).collect();
     let left = EDGE + names.iter().map(|n| NAME.width(n)).max().unwrap_or(0) + 12;
     let heads: Vec<Vec<String>> =
         matrix.columns.iter().map(|c| words::fold(&c.head, HEAD_CHARS, &['-', ' '])).collect();
@@ -125,14 +127,20 @@ fn signs(matrix: &Matrix) -> String {
 }
 
 fn title(matrix: &Matrix) -> String {
-    let worst = |row: &MatrixRow| row.verdicts.iter().flatten().map(|c| c.verdict).max();
-    let count = |fits: fn(Option<Verdict>) -> bool| matrix.rows.iter().filter(|r| fits(worst(r))).count();
+    // A limiter is what it is on all servers, where there are several.
+    let mut worst: BTreeMap<&str, Option<Verdict>> = BTreeMap::new();
+    for row in &matrix.rows {
+        let of_row = row.verdicts.iter().flatten().map(|c| c.verdict).max();
+        let known = worst.entry(&row.limiter).or_insert(of_row);
+        *known = (*known).max(of_row);
+    }
+    let count = |fits: fn(Option<Verdict>) -> bool| worst.values().filter(|v| fits(**v)).count();
     let kept = count(|v| matches!(v, Some(Verdict::Pass | Verdict::NotApplicable)));
     let open = match count(|v| matches!(v, Some(Verdict::Unknown) | None)) {
         0 => String::new(),
         n => format!("; of {n} something is unknown"),
     };
-    format!("{kept} of {} limiters keep every property that was tried{open}", matrix.rows.len())
+    format!("{kept} of {} limiters keep every property that was tried{open}", worst.len())
 }
 
 fn look(cell: &MatrixCell) -> (RGBColor, &'static str, Type) {

@@ -17,40 +17,45 @@ pub fn write(page: &mut Page, claims: &Claims) {
         page.hanging(&format!("{}. {}: {}{source}", row.case.unwrap_or(number), row.claim, row.says));
         for tried in row.trials.iter().filter(|t| !t.because.is_empty()) {
             let because = tried.because.lines().next().unwrap_or_default();
+            let on = tried.server.as_ref().map(|server| format!(" · {server}")).unwrap_or_default();
             page.hanging(&format!(
-                "     {} · {}: {because}",
+                "     {} · {}{on}: {because}",
                 words::clean(&tried.label),
                 words::property(tried)
             ));
         }
     }
     // What was not run, or told nothing, says so in its row.
-    let other = |r: &&ClaimRow| r.found != r.known && r.found != Found::Unknown;
-    let wrong: Vec<&ClaimRow> = claims.rows.iter().filter(other).collect();
+    let wrong: Vec<&ClaimRow> = claims.rows.iter().filter(|r| r.is_wrong()).collect();
     if !wrong.is_empty() {
         page.head("Not as known", Tone::Bad);
         for row in wrong {
-            page.hanging(&format!("{}: {}, known as {}", row.claim, row.found.name(), row.known.name()));
+            page.hanging(&format!(
+                "{}: {}, known as {}",
+                row.claim,
+                row.in_words(&claims.servers),
+                row.known.name()
+            ));
         }
     }
 }
 
 fn rows(claims: &Claims) -> Vec<Vec<Text>> {
-    let heads = ["", "claim", "tried with", "scenario", "property or figure", "came out", "claim"];
-    let mut rows = vec![heads.map(|h| Text::new(h, Tone::Strong)).to_vec()];
+    let mut rows = vec![words::claim_heads(claims).into_iter().map(|h| Text::new(h, Tone::Strong)).collect()];
     for (number, row) in (1..).zip(&claims.rows) {
-        for (n, tried) in row.trials.iter().enumerate() {
-            let first = n == 0;
-            let once = |text: String| if first { text } else { String::new() };
-            rows.push(vec![
+        for (n, on_each) in words::trials(claims, row).enumerate() {
+            let Some(tried) = on_each.first() else { continue };
+            let once = |text: String| if n == 0 { text } else { String::new() };
+            let mut line = vec![
                 Text::new(once(row.case.unwrap_or(number).to_string()), Tone::Plain),
                 Text::new(once(row.claim.clone()), Tone::Plain),
                 Text::new(words::clean(&tried.label), Tone::Plain),
                 Text::new(tried.scenario.clone(), Tone::Plain),
                 Text::new(words::property(tried), Tone::Plain),
-                Text::new(words::came_out(tried), tone(tried)),
-                Text::new(once(row.found.name().to_owned()), of(row)),
-            ]);
+            ];
+            line.extend(on_each.iter().map(|t| Text::new(words::came_out(t), tone(t))));
+            line.push(Text::new(once(row.in_words(&claims.servers)), of(row)));
+            rows.push(line);
         }
     }
     rows
@@ -66,8 +71,8 @@ fn tone(tried: &Tried) -> Tone {
 
 fn of(row: &ClaimRow) -> Tone {
     match row.found {
+        _ if row.is_wrong() => Tone::Bad,
         Found::Unknown => Tone::Unsure,
-        found if found == row.known => Tone::Known,
-        _ => Tone::Bad,
+        _ => Tone::Known,
     }
 }

@@ -19,7 +19,7 @@ pub fn write(page: &mut Page, matrix: &Matrix) {
     let told = |want: fn(&MatrixCell) -> bool| -> Vec<(String, &MatrixCell)> {
         let cells = matrix.rows.iter().flat_map(|row| {
             row.verdicts.iter().zip(&matrix.columns).filter_map(move |(cell, column)| {
-                Some((format!("{} · {}", row.limiter, column.check), cell.as_ref()?))
+                Some((format!("{} · {}", row.label(), column.check), cell.as_ref()?))
             })
         });
         cells.filter(|(_, cell)| want(cell)).collect()
@@ -48,7 +48,7 @@ fn rows(matrix: &Matrix) -> Vec<Vec<Text>> {
     let heads = std::iter::once("limiter").chain(matrix.columns.iter().map(|c| c.head.as_str()));
     let mut rows = vec![heads.map(|h| Text::new(h, Tone::Strong)).collect::<Vec<_>>()];
     for row in &matrix.rows {
-        let mut texts = vec![Text::new(words::clean(&row.limiter), Tone::Plain)];
+        let mut texts = vec![Text::new(words::clean(&row.label()), Tone::Plain)];
         texts.extend(row.verdicts.iter().map(|cell| match cell {
             None => Text::new("", Tone::Plain),
             Some(cell) => Text::new(mark(cell), tone(cell)),

@@ -51,6 +51,12 @@ const TABLES: [Table; 9] = [
         fields: &[
             Field("schema", Is::Exactly(super::SCHEMA), Must, "The version of the format."),
             Field("backend", Is::Text, May, "Where the servers run: auto, docker or local."),
+            Field(
+                "server",
+                Is::Text,
+                May,
+                "Servers by name, such as 6.2, 7.0,8.2 or all; instead of the next two.",
+            ),
             Field("image", Is::Text, May, "Image of the docker backend."),
             Field(
                 "redis_server",
@@ -75,6 +81,12 @@ const TABLES: [Table; 9] = [
         about: "What a gate runs. Its settings come before those of the file.",
         fields: &[
             Field("backend", Is::Text, May, "Where the servers run."),
+            Field(
+                "server",
+                Is::Text,
+                May,
+                "Servers by name, such as 6.2, 7.0,8.2 or all; instead of the next two.",
+            ),
             Field("image", Is::Text, May, "Image of the docker backend."),
             Field(
                 "redis_server",

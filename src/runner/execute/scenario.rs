@@ -16,7 +16,7 @@ use crate::ports::topology::Deployment;
 use crate::runner::drive::{self, Drive};
 use crate::runner::faults::Faults;
 use crate::runner::nodes;
-use crate::runner::plan::{CellPlan, Plan};
+use crate::runner::plan::{CellPlan, Ground, Plan};
 use crate::runner::record::Recorder;
 use crate::runner::stage::{self, Stage};
 use crate::topologies;
@@ -58,10 +58,12 @@ impl Run<'_> {
             folder.announce();
         }
         // The network path and the image are known once a server runs.
-        backend.describe(&mut self.report.honesty);
+        self.describe(backend);
         self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
-        self.recorder.event(Event::Scenario(plan.summary.clone()));
-        self.report.scenarios.push(plan.summary.clone());
+        if self.is_first() {
+            self.recorder.event(Event::Scenario(plan.summary.clone()));
+            self.report.scenarios.push(plan.summary.clone());
+        }
         let mut used = false;
         for group in stage::groups(&plan.cells, plan.scenario.workload.together) {
             let setup = &plan.cells[group[0]].setup;
@@ -124,6 +126,7 @@ impl Run<'_> {
             [] => return Ok(()),
         };
         self.progress.cell(plan, &label, group[0] + 1, plan.cells.len());
+        let ground = self.ground();
         let mut lanes = Vec::new();
         for (_, cell, recorder) in &cells {
             let header = header(plan, cell, server, backend.name());
@@ -132,7 +135,7 @@ impl Run<'_> {
                 None => None,
             };
             let header = CellHeader {
-                replay: plan.replay(cell, backend.name(), &self.request.ground),
+                replay: plan.replay(cell, backend.name(), &ground),
                 not_run: header.not_run.clone().or_else(|| stage.as_ref().err().cloned()).or(refused),
                 ..header
             };
@@ -176,6 +179,13 @@ impl Run<'_> {
             }
             driven => driven.map(|_| ()),
         }
+    }
+
+    /// What a command says that shows a cell of this server again.
+    fn ground(&self) -> Ground {
+        let mut ground = self.request.ground.clone();
+        ground.options.server = self.build;
+        ground
     }
 
     /// Notes that a cell cannot be judged for its app servers, and goes on with others.

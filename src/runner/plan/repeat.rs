@@ -22,7 +22,12 @@ impl Plan {
         // Another server would be another experiment.
         let path = ground.options.redis_server.as_ref().map(|p| p.display().to_string());
         let image = ground.options.image.clone().filter(|_| backend == "docker");
-        for (flag, value) in [("--image", image), ("--redis-server", path.filter(|_| backend == "local"))] {
+        let server = ground.options.server.map(|build| build.name.to_owned());
+        let named = |value: Option<String>| value.filter(|_| server.is_none());
+        let path = path.filter(|_| backend == "local");
+        for (flag, value) in
+            [("--server", server.clone()), ("--image", named(image)), ("--redis-server", named(path))]
+        {
             words.extend(value.into_iter().flat_map(|v| [flag.to_owned(), v]));
         }
         words.extend(["--limiters".to_owned(), cell.limiter.to_string()]);
@@ -64,7 +69,7 @@ mod tests {
             options: BackendOptions {
                 image: Some("redis:7".to_owned()),
                 redis_server: Some("/opt/redis-server".into()),
-                start_timeout: None,
+                ..BackendOptions::default()
             },
         };
         let culprit = plan.cells.iter().find(|c| c.limiter.name == "get-then-incr").unwrap();

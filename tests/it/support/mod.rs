@@ -17,8 +17,16 @@ pub use call::{Done, Living};
 pub use traces::{engine_traces, processes_that_name, run_id};
 
 /// What names this machine's engine and servers; every other variable stays outside.
-const KEPT: [&str; 6] =
-    ["PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "RL_LAB_IMAGE", "RL_LAB_REDIS_SERVER"];
+const KEPT: [&str; 8] = [
+    "PATH",
+    "HOME",
+    "XDG_CACHE_HOME",
+    "DOCKER_HOST",
+    "DOCKER_CONFIG",
+    "RL_LAB_IMAGE",
+    "RL_LAB_REDIS_SERVER",
+    "RL_LAB_SERVERS",
+];
 
 /// No engine answers there.
 pub const NO_ENGINE: &str = "unix:///nonexistent.sock";
@@ -155,6 +163,23 @@ pub async fn usable(backend: &str) -> bool {
         _ => &survey.detail,
     };
     println!("skipped: {reason}");
+    false
+}
+
+/// Whether the backend can serve and has every server that is known by name; else as [`usable`].
+pub async fn has_every_server(backend: &str) -> bool {
+    if !usable(backend).await {
+        return false;
+    }
+    let builds = backends::survey_builds().await;
+    let lacks = builds.into_iter().find_map(|b| match backend {
+        "local" => b.program.err(),
+        _ => b.image?.err(),
+    });
+    let Some(why) = lacks else { return true };
+    let required = std::env::var_os("RL_LAB_REQUIRE_ENGINES").is_some_and(|v| v == "1");
+    assert!(!required, "every server is required on {backend}: {why}");
+    println!("skipped: {why}");
     false
 }
 
