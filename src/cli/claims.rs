@@ -45,7 +45,7 @@ pub fn main(name: &str, matches: &ArgMatches) -> Answer {
         if let Some(none) = only.iter().find(|n| !numbers.contains(n)) {
             return Err(Refusal::usage(format!(
                 "there is no {none}: the numbers go from 1 to {}",
-                numbers.len()
+                numbers.iter().max().unwrap_or(&0)
             )));
         }
         let mut number = numbers.into_iter();

@@ -87,30 +87,53 @@ fn check(settings: &Settings) -> Result<(), String> {
     Err(format!("it is built for limit {limit} per {window}"))
 }
 
-/// The limiters of `rl-lab cases` that are planted with a fault: known from when one of them is asked for.
-fn planted() -> Result<(), String> {
-    static DONE: OnceLock<Result<(), String>> = OnceLock::new();
-    let install = || {
-        let text = include_str!("../../scenarios/cases/limiters.toml");
-        let mut config =
-            Config::parse(Path::new("scenarios/cases/limiters.toml"), text).map_err(|e| e.to_string())?;
-        for foreign in config.limiters.values_mut() {
-            // The program comes with the lab, and not in a file.
-            if let Some(file) = foreign.command.iter().position(|word| word == "planted.py") {
-                let program = include_str!("../../scenarios/cases/planted.py");
-                foreign.command.splice(file..=file, ["-c".to_owned(), program.to_owned()]);
-                foreign.folder = std::path::PathBuf::new();
+/// Limiters that come with the lab for its lists of claims, each file of them known by how their names begin.
+struct Planted {
+    begins: &'static str,
+    file: &'static str,
+    text: &'static str,
+    done: OnceLock<Result<(), String>>,
+}
+
+static PLANTED: [Planted; 2] = [
+    // Planted with a fault, or without it any more.
+    Planted {
+        begins: "case-",
+        file: "scenarios/cases/limiters.toml",
+        text: include_str!("../../scenarios/cases/limiters.toml"),
+        done: OnceLock::new(),
+    },
+    Planted {
+        begins: "claim-",
+        file: "scenarios/claims/limiters.toml",
+        text: include_str!("../../scenarios/claims/limiters.toml"),
+        done: OnceLock::new(),
+    },
+];
+
+impl Planted {
+    /// Makes them known, the first time that one of them is asked for.
+    fn install(&self) -> Result<(), String> {
+        let install = || {
+            let mut config = Config::parse(Path::new(self.file), self.text).map_err(|e| e.to_string())?;
+            for foreign in config.limiters.values_mut() {
+                // The program comes with the lab, and not in a file.
+                if let Some(file) = foreign.command.iter().position(|word| word == "planted.py") {
+                    let program = include_str!("../../scenarios/cases/planted.py");
+                    foreign.command.splice(file..=file, ["-c".to_owned(), program.to_owned()]);
+                    foreign.folder = std::path::PathBuf::new();
+                }
             }
-        }
-        install(&config)
-    };
-    DONE.get_or_init(install).clone()
+            install(&config)
+        };
+        self.done.get_or_init(install).clone()
+    }
 }
 
 /// Finds one by name; the error names the nearest one, of the catalogue as well.
 pub fn find(name: &str) -> Result<&'static Spec, String> {
-    if name.starts_with("case-") {
-        planted()?;
+    if let Some(planted) = PLANTED.iter().find(|p| name.starts_with(p.begins)) {
+        planted.install()?;
     }
     let own = all();
     own.iter().copied().find(|s| s.name == name).ok_or_else(|| {

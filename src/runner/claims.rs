@@ -13,10 +13,11 @@ use crate::model::units::Seed;
 use crate::model::verdict::Verdict;
 
 /// Every list, as it is written.
-const TEXTS: [(&str, &str); 3] = [
+const TEXTS: [(&str, &str); 4] = [
     ("cases", include_str!("../../scenarios/claims/cases.toml")),
     ("anti-patterns", include_str!("../../scenarios/claims/anti-patterns.toml")),
     ("which-limiter", include_str!("../../scenarios/claims/which-limiter.toml")),
+    ("disputed-claims", include_str!("../../scenarios/claims/disputed-claims.toml")),
 ];
 
 /// The names of the lists: each is a command.
