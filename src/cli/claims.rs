@@ -1,4 +1,4 @@
-//! `rl-lab anti-patterns`, `rl-lab which-limiter`: what people say, put to the test in one table.
+//! `rl-lab anti-patterns`, `rl-lab which-limiter`, `rl-lab disputed-claims`: what people say, put to the test in one table.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 

@@ -86,9 +86,10 @@ impl DeclaredKeys {
     }
 }
 
-/// NOPERM from the door; a script that is stopped inside says so in words of its own.
+/// NOPERM from the door; a script that is stopped inside says so in words of its own, others from 7.2 on than before.
 fn is_about_keys(text: &str) -> bool {
-    text.contains("NOPERM") || text.contains("can't access at least one of the keys")
+    let inside = ["can't access at least one of the keys", "No permissions to access a key"];
+    text.contains("NOPERM") || inside.iter().any(|words| text.contains(words))
 }
 
 /// A pattern that matches this key and nothing else.

@@ -155,7 +155,7 @@ impl Trial {
     }
 
     /// Why it does not count on the server of this cell, if so.
-    fn of_another_age(&self, cell: &CellReport) -> Option<String> {
+    fn of_another_age(&self, cell: &CellReport, several: bool) -> Option<String> {
         let needs = self.needs.as_ref()?;
         let parts = |text: &str| text.split('.').map_while(|p| p.parse().ok()).collect::<Vec<u32>>();
         let (age, wrong) = match (needs.strip_prefix(BEFORE), needs.strip_prefix(FROM)) {
@@ -164,7 +164,10 @@ impl Trial {
             _ => return None,
         };
         let which = if needs.starts_with(BEFORE) { "before" } else { "from" };
-        wrong.then(|| format!("it takes a server {which} {age}, this is {}", cell.server))
+        // Beside other servers each stands below its name.
+        let beside = || format!("only {which} {age}");
+        let alone = || format!("it takes a server {which} {age}, this is {}", cell.server);
+        wrong.then(|| if several { beside() } else { alone() })
     }
 
     /// Whether what it needs is a server, which is told by the cells.
@@ -176,7 +179,8 @@ impl Trial {
     fn tried(&self, cells: &[CellReport], server: Option<&String>) -> Tried {
         let here = |c: &&CellReport| server.is_none_or(|s| c.server_in_words() == *s);
         let found = cells.iter().filter(here).find(|c| self.is_of(c));
-        let left_out = self.left_out.clone().or_else(|| found.and_then(|cell| self.of_another_age(cell)));
+        let of_another_age = || found.and_then(|cell| self.of_another_age(cell, server.is_some()));
+        let left_out = self.left_out.clone().or_else(of_another_age);
         let server = server.cloned();
         if let Some(why) = left_out {
             return Tried {
@@ -404,6 +408,39 @@ verdict = "fail"
         plan.claims[0].trials.remove(0);
         let claims = Claims::of(&plan, &[]);
         assert_eq!((claims.rows[0].found, claims.as_known()), (Found::Unknown, None), "nothing was tried");
+    }
+
+    /// A cell of `race` on a server.
+    fn cell(limiter: &str, server: &str, verdict: Verdict) -> CellReport {
+        let cell = super::super::gate::tests::cell(limiter, verdict, &[]);
+        CellReport { server: server.to_owned(), ..cell }
+    }
+
+    #[test]
+    fn a_claim_that_falls_on_one_server_does_not_hold_on_all() {
+        let plan = ClaimsPlan::parse(PLAN, &["never-over-limit"]).unwrap();
+        let cells = [cell("a", "6.2.14", Verdict::Fail), cell("a", "8.2.3", Verdict::Pass)];
+        let claims = Claims::of(&plan, &cells);
+        let row = &claims.rows[0];
+        assert_eq!(claims.servers, ["redis 6.2.14", "redis 8.2.3"]);
+        assert_eq!(row.found_on, [Some(Found::Holds), Some(Found::Contradicted)]);
+        assert_eq!((row.found, claims.as_known()), (Found::Contradicted, Some(false)));
+        assert_eq!(row.in_words(&claims.servers), "holds on redis 6.2.14, contradicted on redis 8.2.3");
+        let mut known = plan;
+        known.claims[0].known = Found::Contradicted;
+        assert_eq!(Claims::of(&known, &cells).as_known(), Some(false), "it holds on the first");
+    }
+
+    #[test]
+    fn a_trial_of_another_age_decides_nothing_on_that_server() {
+        let aged = PLAN.replace("verdict = \"fail\"", "verdict = \"fail\"\nneeds = \"redis-from-7.2\"");
+        let plan = ClaimsPlan::parse(&aged, &["never-over-limit"]).unwrap();
+        let (old, new) = (cell("a", "7.0.15", Verdict::Pass), cell("a", "8.2.3", Verdict::Fail));
+        let claims = Claims::of(&plan, &[old.clone(), new]);
+        assert_eq!(claims.rows[0].found_on, [None, Some(Found::Holds)]);
+        assert_eq!((claims.rows[0].found, claims.as_known()), (Found::Holds, Some(true)));
+        assert_eq!(claims.rows[0].trials[0].left_out.as_deref(), Some("only from 7.2"));
+        assert_eq!(Claims::of(&plan, &[old]).as_known(), None, "nothing was tried");
     }
 
     #[test]

@@ -344,3 +344,25 @@ impl CheckReport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_several_servers_stand_side_by_side_and_those_of_one_stay_where_they_are() {
+        let cell = |limiter: &str, server: &str| CellReport {
+            server: server.to_owned(),
+            ..super::super::gate::tests::cell(limiter, Verdict::Pass, &[])
+        };
+        let order = |cells: &[CellReport]| -> Vec<String> {
+            cells.iter().map(|c| format!("{} {}", c.limiter, c.server)).collect()
+        };
+        let mut cells = vec![cell("b", "6"), cell("a", "6"), cell("b", "7"), cell("a", "7")];
+        side_by_side(&mut cells);
+        assert_eq!(order(&cells), ["b 6", "b 7", "a 6", "a 7"]);
+        let mut twice = vec![cell("b", "6"), cell("a", "6"), cell("b", "6")];
+        side_by_side(&mut twice);
+        assert_eq!(order(&twice), ["b 6", "a 6", "b 6"]);
+    }
+}

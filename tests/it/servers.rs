@@ -1,14 +1,17 @@
 //! Servers that are known by name: each convicts and clears as the others, and none is passed over in silence.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
 use rl_lab::backends::builds;
+use rl_lab::model::claims::Found;
+use rl_lab::model::figures::Figure;
 use rl_lab::model::report::{CellReport, Report};
 use rl_lab::model::servers::{self, Build};
 use rl_lab::model::verdict::Verdict;
 
-use crate::support::{Done, Lab, check, has_every_server, on_both};
+use crate::support::{Done, Lab, check, has_every_server, on_both, usable};
 
 on_both! {
     every_server_convicts_the_leak_and_clears_the_script
@@ -54,6 +57,88 @@ mod cases {
         assert_eq!((again.cells, again.honesty.builds), (report.cells, report.honesty.builds));
         lab.assert_nothing_is_left(backend).await;
     }
+}
+
+#[tokio::test]
+async fn what_takes_a_newer_server_does_not_apply_to_an_old_one_whatever_the_scenario() {
+    if !has_every_server("local").await {
+        return;
+    }
+    let old = Build::find("6.2").unwrap();
+    let lab = Lab::new();
+    for scenario in ["race", "crash"] {
+        let call = [scenario, "--server", "6.2", "--backend", "local", "--format", "json"];
+        let limiters = ["--limiters", "multi-incr-expire-nx,fixed-window-lua"];
+        let report = lab.run(&[&call[..], &limiters[..]].concat()).exits(0).report();
+        let verdicts = |limiter: &str| -> Vec<Verdict> {
+            on(&report, old, limiter).checks.iter().map(|c| c.verdict).collect()
+        };
+        assert!(verdicts("multi-incr-expire-nx").iter().all(|v| *v == Verdict::NotApplicable), "{scenario}");
+        assert!(verdicts("fixed-window-lua").iter().all(|v| *v == Verdict::Pass), "{scenario}");
+    }
+}
+
+/// A script that reaches for a key it does not declare is stopped by every server, each in its own words.
+#[tokio::test]
+async fn undeclared_keys_are_found_on_every_server() {
+    if !has_every_server("local").await {
+        return;
+    }
+    let call = ["cluster", "--server", "all", "--backend", "local", "--format", "json"];
+    let watched = ["--limiters", "sliding-counter-lua,gcra-lua", "--variation", "one node, keys watched"];
+    let report = Lab::new().run(&[&call[..], &watched[..]].concat()).exits(0).report();
+    for build in &servers::ALL {
+        let verdict = |limiter| check(on(&report, build, limiter), "keys-declared-and-one-slot").verdict;
+        let found = (verdict("sliding-counter-lua"), verdict("gcra-lua"));
+        assert_eq!(found, (Verdict::Fail, Verdict::Pass), "{}", build.name);
+    }
+}
+
+/// On whatever server there is.
+#[tokio::test]
+async fn every_disputed_claim_comes_out_as_it_is_known_to() {
+    if !usable("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let report = lab.run(&["disputed-claims", "--backend", "local", "--format", "json"]).exits(0).report();
+    let claims = report.claims.unwrap();
+    let numbers: BTreeSet<u32> = claims.rows.iter().filter_map(|r| r.case).collect();
+    assert_eq!(numbers, (1..=8).collect(), "each dispute has a claim");
+    for row in &claims.rows {
+        assert_eq!(row.found, row.known, "{}", row.claim);
+        let decided = row.trials.iter().any(|t| t.as_claimed.is_some());
+        assert!(decided && row.found_on.is_empty(), "{}", row.claim);
+        // What falls is felled by something that was measured.
+        let felled = row.trials.iter().any(|t| t.as_claimed == Some(false));
+        assert_eq!(felled, row.found == Found::Contradicted, "{}", row.claim);
+    }
+    lab.run(&["disputed-claims", "--only", "9"]).exits(2).says(&["the numbers go from 1 to 8"]);
+}
+
+/// What is disputed about TIME, on each of the servers.
+#[tokio::test]
+async fn time_stands_still_in_a_script_from_7_2_on_and_is_refused_nowhere() {
+    if !has_every_server("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let call =
+        ["disputed-claims", "--only", "1", "--server", "all", "--backend", "local", "--format", "json"];
+    let report = lab.run(&call).exits(0).report();
+    let claims = report.claims.unwrap();
+    assert_eq!(claims.servers.len(), servers::ALL.len());
+    let [refused, replica, moves] = claims.rows.as_slice() else { panic!("{:?}", claims.rows) };
+    for row in [refused, replica] {
+        assert_eq!(row.found_on, vec![Some(Found::Contradicted); servers::ALL.len()], "{}", row.claim);
+    }
+    assert_eq!(moves.found_on, vec![Some(Found::Holds); servers::ALL.len()]);
+    let denied = |build: &Build| {
+        let cells = report.cells.iter().filter(|c| is_of(build, c) && c.limiter == "claim-time-moves");
+        cells.map(|c| c.figures[&Figure::DeniedPercent]).collect::<Vec<_>>()
+    };
+    let found: Vec<_> = servers::ALL.iter().map(denied).collect();
+    assert_eq!(found, [[0.0], [0.0], [100.0], [100.0], [100.0]]);
 }
 
 /// A folder in place of the cache, with the server of one build under the name of another.

@@ -104,7 +104,9 @@ impl Run<'_> {
             let recorder =
                 if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
             let mut cell = plan.cells[index].clone();
-            if let Ok(stage) = stage {
+            // What is not run here does not get as far as a step to die at.
+            let runs = header(plan, &cell, server, backend.name()).not_run.is_none();
+            if let Some(stage) = stage.as_ref().ok().filter(|_| runs) {
                 match self.crashing((number, index), plan, &cell, stage, &recorder).await {
                     Ok(crashing) => cell = crashing.unwrap_or(cell),
                     Err(error) if cell.process().is_some() => {
