@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::project::{self, project};
 use super::settings::{SettingFlags, Told};
 use super::{Answer, Refusal, args, output};
+use crate::limiters::policies;
 use crate::model::config::{self, Config, PROFILE, Profile};
 use crate::model::contract::{Contract, Denials, OnOutage, Scope};
 use crate::model::foreign::{Foreign, Way};
@@ -73,7 +74,14 @@ fn in_json(told: &[Told], config: &Config) -> Value {
         .limiters
         .iter()
         .map(|(name, of)| {
-            json!({"name": name, "summary": of.summary, "reached": reached(of), "promises": promises(of)})
+            json!({
+                "name": name,
+                "summary": of.summary,
+                "reached": reached(of),
+                "policy": of.policy,
+                "origin": of.policy.as_ref().map(|_| origin(name)),
+                "promises": promises(of),
+            })
         })
         .collect();
     json!({
@@ -99,7 +107,11 @@ fn in_words(told: &[Told], config: &Config) -> String {
     }
     for (name, of) in &config.limiters {
         let summary = if of.summary.is_empty() { String::new() } else { format!(": {}", of.summary) };
-        let _ = writeln!(text, "  {name}{summary}\n      {}\n      promises {}", reached(of), promises(of));
+        let _ = writeln!(text, "  {name}{summary}\n      {}", reached(of));
+        if let Some(policy) = &of.policy {
+            let _ = writeln!(text, "      with {policy} around it ({})", origin(name));
+        }
+        let _ = writeln!(text, "      promises {}", promises(of));
     }
     if let Some(required) = &config.require {
         let (limit, window) = example();
@@ -165,9 +177,19 @@ fn shown(words: String, limit: Option<Limit>, window: Option<Window>) -> String 
     words.replace(&stands_window.to_string(), &window).replace(&stands_limit.to_string(), &limit)
 }
 
+/// Who says what is around a limiter; `--policy` comes before it.
+fn origin(limiter: &str) -> String {
+    let file = project().map(project::Project::shown).unwrap_or_default();
+    format!("{file} [limiter.{limiter}]")
+}
+
+/// With what is around it.
 fn promises(of: &Foreign) -> String {
     let (limit, window) = example();
-    let contract = of.contract.contract(limit, window);
+    let bare = of.contract.contract(limit, window);
+    let around =
+        of.policy.as_ref().and_then(|policy| policies::around(policy, limit, window, bare.clone()).ok());
+    let contract = around.unwrap_or(bare);
     shown(in_a_sentence(&contract), of.limit, of.window)
 }
 

@@ -5,9 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::external::script::Scripted;
+use super::policies;
 use crate::model::config::Config;
+use crate::model::contract::OnOutage;
 use crate::model::foreign::{Foreign, Way};
 use crate::model::names;
+use crate::model::scenario::LimiterRef;
+use crate::model::units::{Limit, Window};
 use crate::ports::limiter::{Settings, Spec};
 
 static KNOWN: Mutex<Vec<&'static Spec>> = Mutex::new(Vec::new());
@@ -35,7 +39,8 @@ pub fn install(config: &Config) -> Result<(), String> {
 }
 
 fn spec(name: &str, foreign: &Foreign) -> Result<&'static Spec, String> {
-    let kept: &'static Foreign = Box::leak(Box::new(foreign.clone()));
+    let policy = foreign.policy.as_ref().map(|policy| policy_of(foreign, policy)).transpose()?;
+    let kept: &'static Foreign = Box::leak(Box::new(Foreign { policy, ..foreign.clone() }));
     let sends = match kept.way()? {
         Way::Lines => "what its process sends",
         Way::Http(_) => "what its service sends",
@@ -65,6 +70,22 @@ fn spec(name: &str, foreign: &Foreign) -> Result<&'static Spec, String> {
             _ => unreachable!("a limiter of another process is not built here"),
         },
     })))
+}
+
+/// The policy by its name, if it is one that says nothing else than the contract does.
+fn policy_of(foreign: &Foreign, wanted: &LimiterRef) -> Result<LimiterRef, String> {
+    let policy = policies::resolve(wanted)?;
+    let declared = &foreign.contract;
+    // They stand for any: what is promised in an outage does not rest on them.
+    let limit = foreign.limit.map_or_else(|| Limit::new(1), Ok).map_err(|e| e.to_string())?;
+    let window = foreign.window.unwrap_or(Window::LONGEST);
+    let promised = policies::around(&policy, limit, window, declared.contract(limit, window))?;
+    let unsaid = declared.on_outage == OnOutage::Error && declared.fallback.is_none();
+    if unsaid || (declared.fallback.is_none() && promised.on_outage == declared.on_outage) {
+        return Ok(policy);
+    }
+    Err("contract: on_outage and fallback follow from the policy, which says something else: leave them out"
+        .to_owned())
 }
 
 fn leaked(text: &str) -> &'static str {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{Bound, Contract, DecidingClock, Denials, OnOutage, Scope};
+use super::scenario::LimiterRef;
 use super::template::Template;
 use super::units::{Limit, Span, Window};
 
@@ -45,6 +46,9 @@ pub struct Foreign {
     /// alone, whatever it names them by, or by the time that `skipped_us` adds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_time: bool,
+    /// What is put around it wherever it runs, written as a scenario's variant writes it. The contract is stated without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<LimiterRef>,
     pub contract: Declared,
     /// The folder of the file that says so.
     #[serde(skip)]

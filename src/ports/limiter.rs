@@ -11,6 +11,7 @@ use crate::model::contract::Contract;
 use crate::model::foreign::Foreign;
 use crate::model::names;
 use crate::model::op::Decision;
+use crate::model::scenario::LimiterRef;
 use crate::model::units::{Cost, Limit, NodeId, Window, parse_millis};
 
 /// A limiter as one node runs it.
@@ -107,6 +108,13 @@ pub struct Spec {
     pub build: fn(Build) -> Arc<dyn Limiter>,
     /// How it is reached and what it promises, where it is somebody else's.
     pub foreign: Option<&'static Foreign>,
+}
+
+impl Spec {
+    /// What its file puts around it, whoever runs it.
+    pub fn policy(&self) -> Option<&'static LimiterRef> {
+        self.foreign?.policy.as_ref()
+    }
 }
 
 /// Major and minor version of a server.

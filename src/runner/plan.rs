@@ -213,13 +213,19 @@ fn by_name(written: &Scenario) -> Result<Scenario, String> {
     let mut scenario = written.clone();
     for variant in &mut scenario.variants {
         variant.limiter = limiters::resolve(&variant.limiter)?;
-        variant.policy = variant.policy.as_ref().map(policies::resolve).transpose()?;
+        variant.policy = around(&variant.limiter, variant.policy.as_ref())?;
     }
     for expectation in &mut scenario.expectations {
         expectation.limiter = expectation.limiter.as_ref().map(limiters::resolve).transpose()?;
         expectation.policy = expectation.policy.as_ref().map(policies::resolve).transpose()?;
     }
     Ok(scenario)
+}
+
+/// What is put around a limiter, by its name: what the scenario says, else what the limiter's own file does.
+fn around(limiter: &LimiterRef, said: Option<&LimiterRef>) -> Result<Option<LimiterRef>, String> {
+    let own = limiters::find(&limiter.name)?.policy();
+    said.or(own).map(policies::resolve).transpose()
 }
 
 /// Whether every name in the file means something; if not, where it stands.
@@ -248,6 +254,7 @@ fn known(named: &Named) -> Result<(), String> {
         settings(written, &limiter).map_err(|e| named.objection(&label, e))?;
         let policy = variant.policy.as_ref().map(PolicyPlan::of).transpose();
         let policy = policy.map_err(|e| named.objection(&label, e))?.map(|p| p.policy);
+        let policy = around(&limiter, policy.as_ref()).map_err(|e| named.objection(&label, e))?;
         let by_name = Variant { limiter, policy, client: variant.client.clone() };
         if let Some(same) = seen.insert(by_name.to_string(), label.clone()) {
             let twice = format!("the variants '{same}' and '{label}' are the same");
@@ -288,13 +295,16 @@ fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(Variant, bool
         }
         let written = chosen.len();
         chosen.extend(scenario.variants.iter().filter(|v| v.limiter == wanted).cloned());
-        if chosen.len() == written && limiters::find(&wanted.name)?.foreign.is_some_and(Foreign::is_process) {
-            // It brings its own client, and what it does in an outage.
-            chosen.push(Variant { limiter: wanted.clone(), policy: None, client: None });
+        let spec = limiters::find(&wanted.name)?;
+        let own = spec.policy().cloned();
+        if chosen.len() == written && spec.foreign.is_some_and(Foreign::is_process) {
+            // It brings its own client, and what it does in an outage, but for what its file puts around it.
+            chosen.push(Variant { limiter: wanted.clone(), policy: own, client: None });
         } else if chosen.len() == written {
-            // What the scenario compares of its own limiters it compares of this one.
+            // What the scenario compares of its own limiters it compares of this one, but for what it brings along.
             for other in &scenario.variants {
-                let same = Variant { limiter: wanted.clone(), ..other.clone() };
+                let policy = own.clone().or_else(|| other.policy.clone());
+                let same = Variant { limiter: wanted.clone(), policy, client: other.client.clone() };
                 if !chosen.contains(&same) {
                     chosen.push(same);
                 }

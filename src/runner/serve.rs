@@ -54,7 +54,7 @@ impl Served {
         let spec = limiters::find(&limiter.name)?;
         let settings = Settings::new(spec, limit, window, &limiter.params)?;
         let client = clients::find(&self.client)?;
-        let policy = match &self.policy {
+        let policy = match self.around() {
             None => None,
             Some(wanted) => {
                 let policy = policies::resolve(wanted)?;
@@ -63,6 +63,12 @@ impl Served {
             }
         };
         Ok(Meant { spec, settings, client, policy, address: address(redis)? })
+    }
+
+    /// What is put around it: as it is asked for, else as its file says.
+    pub fn around(&self) -> Option<&LimiterRef> {
+        let of_file = || limiters::find(&self.limiter.name).ok().and_then(Spec::policy);
+        self.policy.as_ref().or_else(of_file)
     }
 
     /// Whether it can be served at all, wherever the store may be; if not, why.

@@ -40,7 +40,7 @@ pub async fn open(served: &Served, how: How) -> Result<Front, String> {
     let Node { limiter, clock, contract, .. } = Node::of(served, hello).await?;
     let labels = vec![
         ("limiter", served.limiter.to_string()),
-        ("policy", served.policy.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ("policy", served.around().map(ToString::to_string).unwrap_or_default()),
         ("client", served.client.clone()),
     ];
     let served = front::Served {

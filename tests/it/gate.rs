@@ -443,3 +443,157 @@ async fn the_sample_of_every_language_passes_and_its_read_then_write_form_is_con
         assert_eq!(lab.traces("local").await, Vec::<String>::new());
     }
 }
+
+/// The store stands still for half a second; nobody is refused for the number of calls.
+const FREEZE: &str = r#"
+schema = 1
+title = "Freeze"
+shows = "Who is let in meanwhile, and by whom."
+checks = ["declared-outage-policy", "fail-open-is-reported", "bounded-latency"]
+
+[limit]
+limit = 10000
+window = "60s"
+
+[workload]
+shape = "open"
+requests = 60
+every = "20ms"
+connections = 4
+in_flight = 60
+nodes = 2
+
+[[fault]]
+at = "300ms"
+do = "freeze"
+for = "500ms"
+
+[outage]
+answers_within = "100ms"
+recovers_within = "2s"
+
+[[variant]]
+limiter = "fixed-window-lua"
+policy = "fail-closed"
+client = "fail-fast"
+
+[[variant]]
+limiter = "fixed-window-lua"
+client = "fail-fast"
+"#;
+
+/// A limiter of the file, reached as `how` says, that promises a fixed window.
+fn one(name: &str, how: &str) -> String {
+    let contract = "bound = \"fixed-window\"\nclock = \"expiry\"\ndenials = \"free\"\n";
+    format!("[limiter.{name}]\n{how}\n[limiter.{name}.contract]\n{contract}")
+}
+
+const SCRIPT: &str = "lua = { file = \"rl-lab/limiter.lua\", keys = [\"{key}\"], args = [\"{limit}\", \"{window_ms}\", \"{cost}\"], allowed = { at = 1, is = 1 } }";
+
+#[tokio::test]
+async fn a_policy_of_the_file_is_around_its_limiter_and_one_that_is_silent_is_convicted() {
+    let Some(lab) = local().await else { return };
+    let with = |name: &str, policy: &str| one(name, &format!("policy = \"{policy}\"\n{SCRIPT}"));
+    let limiters = [
+        one("bare", SCRIPT),
+        with("counted", "P1"),
+        with("silent", "fail-open:report=silent"),
+        with("closed", "circuit-breaker:failures=1,then=closed"),
+    ];
+    let profile = "[profile.quick]\nscenarios = [\"freeze.toml\"]\n";
+    lab.file("rl-lab.toml", &format!("schema = 1\n{}{profile}", limiters.concat()));
+    lab.file("freeze.toml", FREEZE);
+    let report = lab.run(&["gate", "--format", "json"]).exits(1).report();
+    let of = |limiter: &str, check: &str| {
+        let gate = gate_of(&report);
+        gate.result(&format!("{limiter}, fail-fast"), &format!("freeze · {check}")).unwrap().verdict
+    };
+    let (outage, reported) = ("declared-outage-policy", "fail-open-is-reported");
+    // What the scenario compares of its own limiter it compares of one that has no policy, and of no other.
+    for (limiter, told) in [
+        ("bare", [Verdict::Pass, Verdict::Unknown]),
+        ("bare + fail-closed", [Verdict::Pass, Verdict::Unknown]),
+        ("counted + fail-open", [Verdict::Pass, Verdict::Pass]),
+        ("silent + fail-open:report=silent", [Verdict::Fail, Verdict::Fail]),
+        ("closed + circuit-breaker:failures=1,then=closed", [Verdict::Pass, Verdict::Unknown]),
+    ] {
+        assert_eq!([of(limiter, outage), of(limiter, reported)], told, "{limiter}");
+        assert_eq!(of(limiter, "bounded-latency"), Verdict::Pass, "{limiter}");
+    }
+    assert_eq!(gate_of(&report).limiters().len(), 5);
+    let silent = gate_of(&report).counting(Counts::Failed)[0];
+    again(&lab, silent.replay.as_ref().unwrap()).exits(1);
+    // Who asks for another gets that.
+    let other = ["run", "freeze.toml", "-l", "silent", "--policy", "fail-open"];
+    lab.run(&other).exits(0).prints(&["silent + fail-open  "]);
+    lab.run(&["config", "show"]).exits(0).prints(&[
+        "with fail-open:report=silent around it (rl-lab.toml [limiter.silent])",
+        "calls are admitted while the store is away",
+        "callers get an error while the store is away",
+    ]);
+}
+
+/// Decides some calls and fails the others, as one whose store is away now and then.
+const FAILS: &str = r#"command = ["sh", "-c", '''
+read -r hello; echo '{"ready":true}'
+while read -r line; do
+    id=${line#*\"id\":}; id=${id%%,*}
+    case $id in
+    1) echo "{\"id\":$id,\"allowed\":true}" ;;
+    *) echo "{\"id\":$id,\"error\":{\"kind\":\"refused\",\"text\":\"OOM\"}}" ;;
+    esac
+done''']"#;
+
+#[tokio::test]
+async fn a_policy_is_around_a_process_where_that_tells_an_error_or_is_late() {
+    let Some(lab) = local().await else { return };
+    let late = "deadline = \"300ms\"\ncommand = [\"sh\", \"-c\", '''read -r hello; echo '{\"ready\":true}'; sleep 60''']";
+    let limiters = [
+        one("fails", &format!("policy = \"fail-closed\"\n{FAILS}")),
+        one("opens", &format!("policy = \"fail-open\"\n{FAILS}")),
+        one("late", &format!("policy = \"fail-open:report=silent,within=100ms\"\n{late}")),
+    ];
+    lab.file("rl-lab.toml", &format!("schema = 1\n{}", limiters.concat()));
+    let race = ["race", "-l", "fails,opens,late", "--requests", "12", "--rounds", "1", "--format", "json"];
+    let report = lab.run(&race).exits(1).report();
+    let of = |name: &str| report.cells.iter().find(|c| c.limiter == name).unwrap();
+    let verdict = |name: &str| crate::support::check(of(name), "never-over-limit").verdict;
+    // Two app servers admit one each; what a policy refuses is no evidence of the limiter's.
+    let admitted = |name: &str| of(name).rounds[0].admitted;
+    assert_eq!((admitted("fails"), admitted("opens"), admitted("late")), (2, 12, 12));
+    assert_eq!(verdict("opens"), Verdict::Fail, "open has no bound to be held to");
+    assert_ne!(verdict("fails"), Verdict::Fail);
+    lab.assert_nothing_is_left("local").await;
+
+    let scenario = "schema = 1\ntitle = \"Late\"\nshows = \"How far a call came.\"\nchecks = [\"fail-open-is-reported\"]\n\
+         [limit]\nlimit = 100\nwindow = \"60s\"\n[workload]\nshape = \"burst\"\nrequests = 8\nconnections = 2\nin_flight = 8\n\
+         [[variant]]\nlimiter = \"late\"\n";
+    lab.file("late.toml", scenario);
+    let report = lab.run(&["run", "late.toml", "--format", "json"]).exits(4).report();
+    let check = crate::support::check(&report.cells[0], "fail-open-is-reported");
+    // It may have asked and been answered: nobody can say that it never did.
+    assert_eq!(check.verdict, Verdict::Unknown, "{check:?}");
+}
+
+#[test]
+fn a_policy_that_cannot_be_meant_is_refused_with_its_place() {
+    let lab = Lab::new();
+    let contract = "[limiter.l.contract]\nbound = \"none\"\nclock = \"app\"\ndenials = \"free\"\n";
+    for (policy, more, what) in [
+        ("fail-opn", "", "unknown policy 'fail-opn'; did you mean 'fail-open'"),
+        ("fail-open:report=loud", "", "is not one of counted, silent"),
+        ("circuit-breaker:failure=3", "", "did you mean 'failures'"),
+        ("fail-closed", "on_outage = \"open\"", "follow from the policy"),
+        ("local-fallback", "on_outage = \"fallback\"\nfallback = 3", "follow from the policy"),
+    ] {
+        let file =
+            format!("schema = 1\n[limiter.l]\npolicy = \"{policy}\"\ncommand = [\"x\"]\n{contract}{more}\n");
+        lab.file("rl-lab.toml", &file);
+        lab.run(&["config", "show"]).exits(2).says(&["rl-lab.toml:2:1: limiter 'l'", what]);
+    }
+    let agrees = format!(
+        "schema = 1\n[limiter.l]\npolicy = \"fail-open\"\ncommand = [\"x\"]\n{contract}on_outage = \"open\"\n"
+    );
+    lab.file("rl-lab.toml", &agrees);
+    lab.run(&["config", "show"]).exits(0);
+}

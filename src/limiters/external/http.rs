@@ -18,6 +18,7 @@ use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::Waiting;
 use super::front::Watch;
 use crate::model::foreign::HttpWay;
 use crate::model::http::{
@@ -271,15 +272,14 @@ impl Http {
         let (id, costs) = (current_op().to_string(), cost.get().to_string());
         let own = [(IDENTITY, key), (COST, costs.as_str()), (REQUEST_ID, id.as_str())];
         let call = self.asks.as_ref().map(|asks| asks.call(key, cost, current_op())).transpose()?;
-        let asked = tokio::time::timeout(self.within, self.ask(&own, call.as_ref())).await;
-        let late = || {
-            // Nobody knows how far it came.
-            mark_sent();
-            StoreError::NoAnswer(format!("no answer within {} ms", self.within.as_millis()))
-        };
-        let asked = asked.unwrap_or_else(|_| Err(late()));
         // Who is not watched does not say how far its call came.
-        note_contact(None);
+        let waiting = Waiting::begin();
+        let asked = tokio::time::timeout(self.within, self.ask(&own, call.as_ref())).await;
+        if asked.is_ok() {
+            waiting.heard();
+        }
+        let late = || StoreError::NoAnswer(format!("no answer within {} ms", self.within.as_millis()));
+        let asked = asked.unwrap_or_else(|_| Err(late()));
         let seen = self.watch.as_ref().and_then(|watch| watch.take(current_op()));
         let mut source = None;
         let decided = seen.and_then(|seen| {

@@ -9,7 +9,7 @@ pub mod worker;
 use crate::model::protocol::{Failure, FailureKind};
 use crate::model::units::Cost;
 use crate::ports::limiter::Limiter;
-use crate::ports::store::StoreError;
+use crate::ports::store::{StoreError, mark_sent, note_contact};
 
 /// An error as the protocol says it.
 pub fn told(error: StoreError) -> Failure {
@@ -31,6 +31,26 @@ pub fn heard(failure: Failure) -> StoreError {
         FailureKind::NotConnected => StoreError::NotConnected(text),
         FailureKind::NoAnswer => StoreError::NoAnswer(text),
         FailureKind::Unexpected => StoreError::Unexpected(text),
+    }
+}
+
+/// Somebody waits for an answer. Who stops waiting does not know how far its call came, whoever made it stop.
+struct Waiting;
+
+impl Waiting {
+    fn begin() -> Self {
+        note_contact(None);
+        Self
+    }
+
+    fn heard(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        mark_sent();
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::heard;
+use super::{Waiting, heard};
 use crate::model::op::{Decision, Source};
 use crate::model::protocol::{Answer, Hello, LONGEST_LINE, PRESET, Ready, Request, TRAFFIC, What};
 use crate::model::units::{Cost, Limit};
@@ -178,12 +178,16 @@ impl Worker {
         let request = Request { id, what, skipped_us: (self.around.skipped_us)() };
         // Where nobody writes any more the end is told by the reader.
         let _ = self.lines.send(line(&request));
-        match tokio::time::timeout(self.deadline.unwrap_or(PATIENCE), told).await {
+        let waiting = Waiting::begin();
+        let told = tokio::time::timeout(self.deadline.unwrap_or(PATIENCE), told).await;
+        if told.is_ok() {
+            waiting.heard();
+        }
+        match told {
             Ok(Ok(told)) => told,
             Ok(Err(_)) => Err(StoreError::NodeDied),
             // What it still says of it is nobody's any more.
             Err(_) if self.deadline.is_some() => {
-                mark_sent();
                 let within = self.deadline.unwrap_or_default().as_millis();
                 Err(StoreError::NoAnswer(format!("its app server did not answer within {within} ms")))
             }

@@ -14,14 +14,16 @@ pub mod shadow;
 #[cfg(test)]
 mod testing;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::model::contract::Contract;
 use crate::model::names;
 use crate::model::op::{Decision, Source};
 use crate::model::scenario::LimiterRef;
-use crate::model::units::{Cost, Limit};
+use crate::model::units::{Cost, Limit, Window};
 use crate::ports::limiter::{Limiter, Param, ParamKind};
-use crate::ports::policy::PolicySpec;
+use crate::ports::policy::{PolicySettings, PolicySpec, Terms};
 use crate::ports::store::StoreError;
 
 /// Every policy, in the order of the catalogue.
@@ -44,6 +46,21 @@ pub fn find(name: &str) -> Result<&'static PolicySpec, String> {
 /// A reference by name or catalogue number as one by name.
 pub fn resolve(wanted: &LimiterRef) -> Result<LimiterRef, String> {
     Ok(LimiterRef { name: find(&wanted.name)?.name.to_owned(), params: wanted.params.clone() })
+}
+
+/// What a policy makes of what a limiter promises, on one app server.
+///
+/// # Errors
+/// If there is no such policy, or its parameters cannot be meant.
+pub fn around(
+    policy: &LimiterRef,
+    limit: Limit,
+    window: Window,
+    inner: Contract,
+) -> Result<Contract, String> {
+    let spec = find(&policy.name)?;
+    let settings = PolicySettings::new(spec, &policy.params)?;
+    Ok((spec.contract)(&settings, &Terms { limit, window, nodes: NonZeroU32::MIN }, inner))
 }
 
 const WITHIN: Param = Param {

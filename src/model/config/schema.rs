@@ -183,7 +183,13 @@ const TABLES: [Table; 9] = [
                 May,
                 "Whether it reads no clock that decides, so that waits can be skipped and its schedules searched.",
             ),
-            Field("contract", Is::Of("contract"), Must, "What it promises."),
+            Field(
+                "policy",
+                Is::Text,
+                May,
+                "What is put around it wherever it runs: fail-open, circuit-breaker:failures=3. See `rl-lab list policies`.",
+            ),
+            Field("contract", Is::Of("contract"), Must, "What it promises, without its policy."),
         ],
     },
     Table {
