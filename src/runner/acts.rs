@@ -43,20 +43,25 @@ async fn filled(connection: &mut Patient) -> Result<Vec<String>, redis::RedisErr
     redis::cmd("KEYS").arg(format!("{FILL}*")).query_async(connection).await
 }
 
-/// Writes ever smaller values until none fits any more: what was refused for its size leaves room for a counter.
-async fn top_up(connection: &mut Patient) -> Result<(), redis::RedisError> {
-    for bytes in [256, 64, 16, 1] {
-        for n in 0..1_000 {
-            let mut set = redis::cmd("SET");
-            set.arg(format!("{FILL}{bytes}-{n}")).arg("x".repeat(bytes));
-            match set.exec_async(connection).await {
-                Ok(()) => {}
-                Err(error) if error.code().is_some() => break,
-                Err(error) => return Err(error),
-            }
+/// How far a store that is full is left beyond its bound, in bytes.
+const BEYOND: u64 = 16 << 20;
+
+/// Takes a store that refuses far beyond its bound, so that it goes on refusing; whether that could be done.
+///
+/// What its clients' buffers hold counts as used, and so does a table that it is growing out of: it has all of that back
+/// within seconds, and room again. A command is refused for what is used before it, so the last one that fits may
+/// take as much as it likes; one that carries it all would have to fit as well.
+async fn overfill(connection: &mut Patient, written: u32) -> Result<bool, redis::RedisError> {
+    for n in (0..written).rev() {
+        let mut grow = redis::cmd("SETRANGE");
+        match grow.arg(format!("{FILL}beyond")).arg(BEYOND).arg("x").exec_async(connection).await {
+            Ok(()) => return Ok(true),
+            Err(error) if error.code().is_some() => {}
+            Err(error) => return Err(error),
         }
+        redis::cmd("DEL").arg(format!("{FILL}{n}")).exec_async(connection).await?;
     }
-    Ok(())
+    Ok(false)
 }
 
 pub struct Acts {
@@ -183,12 +188,11 @@ impl Acts {
                 Err(error) => return Err(error),
             }
         }
-        if refusal.is_some() {
-            top_up(&mut connection).await?;
-        }
+        let stays = refusal.is_some() && overfill(&mut connection, count).await?;
         let gone = Stats::of(&mut connection).await?.since(before).evicted_keys;
         let refused = refusal.map(|why| format!(", {} refused: {why}", count - accepted)).unwrap_or_default();
-        Ok(format!("{accepted} of {count} keys accepted{refused}; {gone} keys evicted"))
+        let full = if stays { "; left full" } else { "" };
+        Ok(format!("{accepted} of {count} keys accepted{refused}; {gone} keys evicted{full}"))
     }
 
     async fn busy(&self, us: u64, turns: u64) -> Result<(u64, u64), redis::RedisError> {

@@ -436,3 +436,66 @@ verdict = "fail"
         assert_eq!(told, [Verdict::Pass, Verdict::Fail, Verdict::Unknown]);
     }
 }
+
+/// Three seconds after it was filled, and with buffers of many clients to be had back.
+const FULL: &str = r#"
+schema = 1
+title = "Full"
+shows = "A store that was filled stays so."
+checks = ["declared-outage-policy"]
+figures = ["undecided"]
+
+[topology]
+kind = "single"
+config = { maxmemory = "2mb", maxmemory-policy = "noeviction" }
+
+[limit]
+limit = 1000
+window = "60s"
+
+[workload]
+shape = "sequence"
+connections = 12
+in_flight = 1
+nodes = 12
+
+[[workload.call]]
+at = "0s"
+times = 12
+
+[[workload.act]]
+at = "200ms"
+do = "fill"
+count = 4000
+bytes = 1024
+
+[[workload.call]]
+at = "3500ms"
+times = 20
+
+[[workload.act]]
+at = "3510ms"
+do = "empty"
+
+[[workload.call]]
+at = "3520ms"
+times = 5
+
+[[variant]]
+limiter = "fixed-window-lua"
+"#;
+
+#[tokio::test]
+async fn a_store_that_was_filled_stays_full_until_it_is_emptied() {
+    if !usable("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let scenario = lab.file("full.toml", FULL);
+    let args = ["run", scenario.to_str().unwrap(), "--backend", "local", "--format", "json"];
+    let report = lab.run(&args).exits(0).report();
+    let cell = &report.cells[0];
+    assert_eq!(figure(cell, Figure::Undecided), 20.0, "{:?}", cell.errors);
+    assert_eq!(admitted(cell), 12 + 5);
+    lab.assert_nothing_is_left("local").await;
+}
