@@ -5,12 +5,15 @@
 //! the window. Told how long to wait, every other client waits that long and calls again; the ones
 //! between wait two fifths of it only. `requests` is the most calls of a round, all clients together.
 //!
+//! Every fourth is refused when a tenth of the window is left, and waits a fifth of what it is told: whoever is told all
+//! of the window finds that long enough, also where a hint in whole seconds may be one too long.
+//!
 //! A client waits two milliseconds longer than it was told: clocks are read in whole ones.
 
 use super::agenda::{self, Agenda, Due, READ_IN_WHOLE_MS};
 use crate::model::op::{Completion, Decision};
 use crate::model::scenario::{Shape, WorkloadPlan};
-use crate::model::units::{Cost, Nanos};
+use crate::model::units::{Cost, Nanos, Window};
 use crate::ports::BoxFuture;
 use crate::ports::workload::{Offer, Workload};
 
@@ -60,6 +63,7 @@ async fn drive(offer: Offer<'_>) {
         let Completion::Ok(decision) = completion else { return };
         let next = match step {
             Step::Exhaust if decision.allowed => Some((now, Step::Exhaust)),
+            Step::Exhaust if is_late(client) => Some((late(begin, offer.window), Step::Ask)),
             Step::Exhaust => Some((agenda::nth(begin, every, u64::from(client) + 1), Step::Ask)),
             Step::Ask if decision.allowed => Some((now, Step::Ask)),
             Step::Ask => told(decision).map(|wait| (after(now, wait, client), Step::Again)),
@@ -78,7 +82,21 @@ fn told(decision: &Decision) -> Option<i64> {
     decision.retry_after.map(|wait| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX))
 }
 
+/// Whether a client is refused late in a window.
+fn is_late(client: u32) -> bool {
+    client % 4 == 3
+}
+
+/// When a tenth of the window is left that the round began with.
+fn late(begin: Nanos, window: Window) -> Nanos {
+    Nanos(begin.0.saturating_add(window.nanos() / 10 * 9))
+}
+
 fn after(now: Nanos, wait: i64, client: u32) -> Nanos {
-    let wait = if client.is_multiple_of(2) { wait.saturating_add(READ_IN_WHOLE_MS) } else { wait / 5 * 2 };
+    let wait = match client {
+        client if is_late(client) => wait / 5,
+        client if client.is_multiple_of(2) => wait.saturating_add(READ_IN_WHOLE_MS),
+        _ => wait / 5 * 2,
+    };
     Nanos(now.0.saturating_add(wait))
 }

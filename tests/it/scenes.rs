@@ -207,3 +207,19 @@ async fn a_pool_that_runs_dry_fails_calls_and_admits_no_more_than_the_limit() {
     let leaked = of("get-then-incr", "10 ms away").rounds[0].admitted;
     assert!((11..=29).contains(&leaked), "{leaked}");
 }
+
+#[tokio::test]
+async fn a_wait_that_is_always_the_whole_window_is_convicted_by_whoever_is_refused_late_in_it() {
+    if !usable("local").await {
+        return;
+    }
+    let lab = Lab::new();
+    let all = ["case-hint-whole-window", "case-hint-what-is-left", "fixed-window-lua"];
+    for window in ["2s", "60s"] {
+        let limiters = all.join(",");
+        let args = ["retry-after", "--backend", "local", "--strict", "--format", "json", "--window", window];
+        let report = lab.run(&[&args[..], &["--limiters", &limiters]].concat()).exits(1).report();
+        let verdict = |limiter: &str| check(cell(&report, limiter), "retry-after-honest").verdict;
+        assert_eq!(all.map(verdict), [Verdict::Fail, Verdict::Pass, Verdict::Pass], "{window}");
+    }
+}

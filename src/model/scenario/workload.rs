@@ -225,7 +225,7 @@ impl WorkloadPlan {
         let ms = match (self.shape, self.every) {
             (Shape::Burst | Shape::Retry, _) => 0,
             (Shape::Sequence, _) => self.last_call_ms(),
-            // The last refusal, and as long as it may be told to wait.
+            // The last refusal, and as long as it may be told to wait; those that are late in the window are told less.
             (Shape::Obedient, every) => {
                 every.map_or(0, Window::millis) * u64::from(self.keys.get()) + 2 * window.millis()
             }
@@ -473,7 +473,7 @@ impl WorkloadPlan {
                 format!("{shape}: each client needs {needed} calls admitted; {how}; at most {requests} calls")
             }
             Shape::Obedient => format!(
-                "{shape} clients that wait as they are told, or half of it; first refused {every} apart"
+                "{shape} clients that wait as they are told, or part of it; first refused {every} apart, and late in the window"
             ),
         };
         if keys > 1 {
