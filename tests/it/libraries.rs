@@ -174,3 +174,94 @@ async fn the_search_finds_the_shortest_race_of_a_library_and_certifies_the_one_t
     assert!(check(atomic, "never-over-limit").why.as_deref().unwrap().starts_with("certificate: 2 clients"));
     lab.assert_nothing_is_left("local").await;
 }
+
+/// A service of a few lines: it listens before it has connected and introduced itself, as services do.
+const SERVICE: &str = r#"
+import os, socket, sys, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+host, port = os.environ["REDIS_URL"].removeprefix("redis://").split(":")
+limit, window = int(os.environ["RL_LAB_LIMIT"]), os.environ["RL_LAB_WINDOW_MS"]
+STEP = "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end return n"
+ready = threading.Event()
+
+def ask(*words):
+    parts = [f"*{len(words)}\r\n"] + [f"${len(str(w))}\r\n{w}\r\n" for w in words]
+    wire.write("".join(parts).encode())
+    wire.flush()
+    line = wire.readline().decode().strip()
+    if line[0] == "$" and line != "$-1":
+        return wire.read(int(line[1:]) + 2).decode().strip()
+    return {"$-1": 0}.get(line, line[1:])
+
+def connect():
+    global wire
+    wire = socket.create_connection((host, int(port))).makefile("rwb")
+    ask("INFO")
+    ask("SCRIPT", "LOAD", STEP)
+    ready.set()
+
+class Service(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        ready.wait()
+        key = "service:" + self.headers["X-User"]
+        if sys.argv[1] == "reads":
+            admitted = int(ask("GET", key)) < limit
+            if admitted and int(ask("INCR", key)) == 1:
+                ask("PEXPIRE", key, window)
+        else:
+            admitted = int(ask("EVAL", STEP, 1, key, window)) <= limit
+        self.send_response(200 if admitted else 429)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+threading.Timer(0.1, connect).start()
+ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Service).serve_forever()
+"#;
+
+#[tokio::test]
+async fn the_search_convicts_a_service_that_reads_first_and_certifies_one_that_does_not() {
+    let python = std::process::Command::new("python3").arg("--version").output();
+    if python.is_err() || !crate::support::usable("local").await {
+        println!("skipped: there is no python3, or no server");
+        return;
+    }
+    let lab = Lab::new();
+    lab.file("service.py", SERVICE);
+    let one = |name: &str| {
+        format!(
+            "[limiter.{name}]\ncommand = [\"python3\", \"service.py\", \"{name}\"]\nhttp = {{}}\nskips_time = true\n\
+             [limiter.{name}.contract]\nbound = \"fixed-window\"\nclock = \"expiry\"\ndenials = \"charged\"\n"
+        )
+    };
+    lab.file("rl-lab.toml", &format!("schema = 1\n{}{}", one("reads"), one("counts")));
+    let args = ["explore", "reads", "counts", "--backend", "local", "--seed", "1", "--format", "json"];
+    let report = lab.run(&[&args[..], &["--crashes", "0"]].concat()).exits(1).report();
+    let (reads, counts) = (cell(&report, "reads"), cell(&report, "counts"));
+    found(reads, "never-over-limit", Fail);
+    let witness = check(reads, "never-over-limit").witness.as_deref().unwrap();
+    assert!(witness.contains("schedule 'a b b b a'") && witness.contains("3 of 3 replays"), "{witness}");
+    for name in ["never-over-limit", "every-key-expires", "recovers"] {
+        found(counts, name, Pass);
+        assert!(check(counts, name).why.as_deref().unwrap().starts_with("certificate: 2 clients"));
+    }
+    lab.assert_nothing_is_left("local").await;
+}
+
+#[tokio::test]
+async fn the_search_certifies_middlewares_behind_http() {
+    if !installed("node") {
+        return;
+    }
+    let all = ["express-rate-limit", "fastify-rate-limit"];
+    let more = ["--backend", "local", "--crashes", "0", "--seed", "1", "--format", "json"];
+    let report = lab().run(&[&["explore"], &all[..], &more[..]].concat()).exits(0).report();
+    for name in all {
+        found(cell(&report, name), "never-over-limit", Pass);
+    }
+}
