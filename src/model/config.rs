@@ -28,76 +28,107 @@ pub const FILE: &str = "rl-lab.toml";
 /// The profile that a gate runs unless it is told another.
 pub const PROFILE: &str = "quick";
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    pub schema: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<Wanted>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub redis_server: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub out: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    #[serde(default, rename = "limiter", skip_serializing_if = "BTreeMap::is_empty")]
-    pub limiters: BTreeMap<String, Foreign>,
-    /// What is needed of every limiter, whatever it promises; instead of what scenarios require.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub require: Option<RequirePlan>,
-    #[serde(default, rename = "profile", skip_serializing_if = "BTreeMap::is_empty")]
-    pub profiles: BTreeMap<String, Profile>,
+/// What the file, its profiles, flags and the environment can all say of where things run. Each has its flag in
+/// `cli/settings.rs` and its line in the schema.
+macro_rules! settings {
+    ($made:ident! { $($with:tt)* }) => {
+        $made! { [backend: String, server: Wanted, image: String, redis_server: PathBuf, out: PathBuf, seed: u64] $($with)* }
+    };
 }
 
-/// What flags and the environment say as well, and which they override.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
-    pub backend: Option<String>,
-    /// Servers by name. They are images and programs, so whoever names them names those as well.
-    pub server: Option<Wanted>,
-    pub image: Option<String>,
-    pub redis_server: Option<PathBuf>,
-    pub out: Option<PathBuf>,
-    pub seed: Option<u64>,
+macro_rules! of_settings {
+    ([$($field:ident: $is:ty),*] $(#[$about:meta])* pub struct $name:ident {}) => {
+        $(#[$about])*
+        pub struct $name {
+            $(pub $field: Option<$is>),*
+        }
+
+        impl $name {
+            /// These where they say something, else the others.
+            #[must_use]
+            pub fn or(self, other: Self) -> Self {
+                let other = other.beside(&self);
+                Self { $($field: self.$field.or(other.$field)),* }
+            }
+        }
+    };
 }
 
-/// What a gate runs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Profile {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backend: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<Wanted>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub redis_server: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub out: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Scenarios by name, or files beside this one.
-    pub scenarios: Vec<String>,
-    /// Those of the file where none is named. Built-in ones may stand beside them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limiters: Vec<LimiterRef>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rounds: Option<NonZeroU32>,
-    /// How long schedules of each limiter are searched, where they can be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explore: Option<Span>,
-    /// Figures that must not be above a number, of any scenario that measures them.
-    #[serde(default, rename = "at_most", skip_serializing_if = "BTreeMap::is_empty")]
-    pub thresholds: BTreeMap<Figure, f64>,
-    /// Checks whose verdict `unknown` fails the gate as well.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub must_be_known: Vec<String>,
+/// A table of the file that has them beside its own fields. (Serde's `flatten` would let unknown ones in.)
+macro_rules! with_settings {
+    ([$($field:ident: $is:ty),*] $(#[$about:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        pub struct $name {
+            $(#[serde(default, skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$is>,)*
+            $($own)*
+        }
+
+        impl $name {
+            pub fn settings(&self) -> Settings {
+                Settings { $($field: self.$field.clone()),* }
+            }
+        }
+    };
 }
+
+settings! { of_settings! {
+    /// What flags and the environment say as well, and which they override.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Settings {}
+}}
+
+impl Settings {
+    /// What is left of these where others come first: which server it is is one question, whoever is asked.
+    fn beside(mut self, first: &Self) -> Self {
+        if first.image.is_some() || first.redis_server.is_some() {
+            self.server = None;
+        }
+        if first.server.is_some() {
+            (self.image, self.redis_server) = (None, None);
+        }
+        self
+    }
+}
+
+settings! { with_settings! {
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Config {
+        pub schema: u32,
+        #[serde(default, rename = "limiter", skip_serializing_if = "BTreeMap::is_empty")]
+        pub limiters: BTreeMap<String, Foreign>,
+        /// What is needed of every limiter, whatever it promises; instead of what scenarios require.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub require: Option<RequirePlan>,
+        #[serde(default, rename = "profile", skip_serializing_if = "BTreeMap::is_empty")]
+        pub profiles: BTreeMap<String, Profile>,
+    }
+}}
+
+settings! { with_settings! {
+    /// What a gate runs.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Profile {
+        /// Scenarios by name, or files beside this one.
+        pub scenarios: Vec<String>,
+        /// Those of the file where none is named. Built-in ones may stand beside them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub limiters: Vec<LimiterRef>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rounds: Option<NonZeroU32>,
+        /// How long schedules of each limiter are searched, where they can be.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub explore: Option<Span>,
+        /// Figures that must not be above a number, of any scenario that measures them.
+        #[serde(default, rename = "at_most", skip_serializing_if = "BTreeMap::is_empty")]
+        pub thresholds: BTreeMap<Figure, f64>,
+        /// Checks whose verdict `unknown` fails the gate as well.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub must_be_known: Vec<String>,
+    }
+}}
 
 impl Config {
     /// Reads a file's text; `file` is used in messages, and its folder is where commands run.
@@ -159,11 +190,6 @@ impl Config {
         Ok(())
     }
 
-    pub fn settings(&self) -> Settings {
-        let Self { backend, server, image, redis_server, out, seed, .. } = self.clone();
-        Settings { backend, server, image, redis_server, out, seed }
-    }
-
     /// A profile by name; the error names the nearest one.
     pub fn profile(&self, name: &str) -> Result<&Profile, String> {
         self.profiles.get(name).ok_or_else(|| {
@@ -180,31 +206,6 @@ fn beside(folder: &Path, program: &mut Option<PathBuf>, out: &mut Option<PathBuf
     }
     if let Some(path) = out {
         *path = folder.join(&*path);
-    }
-}
-
-impl Profile {
-    pub fn settings(&self) -> Settings {
-        let Self { backend, server, image, redis_server, out, seed, .. } = self.clone();
-        Settings { backend, server, image, redis_server, out, seed }
-    }
-}
-
-impl Settings {
-    /// These where they say something, else the others.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        // Which server it is is one question, whoever is asked.
-        let by_name = self.server.is_some();
-        let by_place = self.image.is_some() || self.redis_server.is_some();
-        Self {
-            backend: self.backend.or(other.backend),
-            server: self.server.or(other.server.filter(|_| !by_place)),
-            image: self.image.or(other.image.filter(|_| !by_name)),
-            redis_server: self.redis_server.or(other.redis_server.filter(|_| !by_name)),
-            out: self.out.or(other.out),
-            seed: self.seed.or(other.seed),
-        }
     }
 }
 

@@ -82,6 +82,7 @@ pub fn plans(claims: &ClaimsPlan, seed: Seed) -> Result<Vec<Plan>, String> {
             let said = |check: &str| {
                 let known = claims.claims.iter().filter(|c| c.known == Found::Holds).flat_map(|c| &c.trials);
                 let of = |t: &&Trial| {
+                    // What is known of some servers only would be listed as failed on the others.
                     let any_server = !t.needs_a_server();
                     any_server
                         && t.scenario == first.scenario
@@ -173,5 +174,19 @@ mod tests {
             assert_eq!(claims.name, name);
             plans(&claims, Seed(1)).unwrap();
         }
+    }
+
+    /// Whoever runs them on another server is told by the claims, which leave the trial out there, and by the exit code.
+    /// The table and JUnit go by what each cell is expected to come to.
+    #[test]
+    fn what_is_known_of_some_servers_only_is_expected_of_no_cell() {
+        let plans = plans(&find("cases").unwrap(), Seed(1)).unwrap();
+        let expected = |limiter: &str| {
+            let cells = plans.iter().filter(|p| p.name == "polling").flat_map(|p| &p.cells);
+            let cell = cells.clone().find(|c| c.limiter.to_string() == limiter).unwrap();
+            cell.checks.iter().find(|c| c.check == "steady-client-served").unwrap().expected
+        };
+        assert_eq!(expected("case-time-read-once"), Some(Verdict::Pass));
+        assert_eq!(expected("case-time-read-twice"), None);
     }
 }

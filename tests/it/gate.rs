@@ -21,9 +21,13 @@ fn begun(backend: &str) -> Lab {
 }
 
 fn edit(lab: &Lab, from: &str, to: &str) {
-    let text = std::fs::read_to_string(lab.path("rl-lab.toml")).unwrap();
+    edit_at(lab, "rl-lab.toml", from, to);
+}
+
+fn edit_at(lab: &Lab, file: &str, from: &str, to: &str) {
+    let text = std::fs::read_to_string(lab.path(file)).unwrap();
     assert!(text.contains(from), "{from} is not in\n{text}");
-    lab.file("rl-lab.toml", &text.replacen(from, to, 1));
+    lab.file(file, &text.replacen(from, to, 1));
 }
 
 const RIGHT: &str = "file = \"rl-lab/limiter.lua\"\n";
@@ -596,4 +600,25 @@ fn a_policy_that_cannot_be_meant_is_refused_with_its_place() {
     );
     lab.file("rl-lab.toml", &agrees);
     lab.run(&["config", "show"]).exits(0);
+}
+
+/// They run in a folder of the lab's.
+#[tokio::test]
+async fn app_servers_find_the_file_and_its_scripts_wherever_its_path_begins() {
+    let Some(lab) = local().await else { return };
+    std::fs::create_dir(lab.path("conf")).unwrap();
+    for name in ["rl-lab.toml", "rl-lab"] {
+        std::fs::rename(lab.path(name), lab.path("conf").join(name)).unwrap();
+    }
+    edit_at(&lab, "conf/rl-lab.toml", "#policy", "policy");
+    let scenario = "schema = 1\ntitle = \"Processes\"\nshows = \"They find it.\"\nchecks = [\"never-over-limit\"]\n\
+         [limit]\nlimit = 5\nwindow = \"60s\"\n\
+         [workload]\nshape = \"burst\"\nrequests = 20\nconnections = 4\nin_flight = 20\nnodes = 2\nnodes_as = \"processes\"\n\
+         [[variant]]\nlimiter = \"sample\"\n";
+    lab.file("processes.toml", scenario);
+    let lab = lab.env("RL_LAB_CONFIG", "conf/rl-lab.toml");
+    let report = lab.run(&["run", "processes.toml", "--format", "json"]).exits(0).report();
+    assert_eq!(report.cells[0].policy.as_deref(), Some("fail-open"));
+    assert_eq!(report.cells[0].rounds[0].admitted, 5);
+    lab.assert_nothing_is_left("local").await;
 }

@@ -9,7 +9,15 @@ use crate::model::figures::Figure;
 struct Table {
     name: &'static str,
     about: &'static str,
-    fields: &'static [Field],
+    /// What it shares with others.
+    settings: &'static [Field],
+    own: &'static [Field],
+}
+
+impl Table {
+    fn fields(&self) -> impl Iterator<Item = &'static Field> {
+        self.settings.iter().chain(self.own)
+    }
 }
 
 struct Field(&'static str, Is, Need, &'static str);
@@ -44,28 +52,23 @@ enum Is {
 
 const SCOPES: Is = Is::OneOf(&["node", "global"]);
 
+/// What flags and the environment say as well.
+const SETTINGS: &[Field] = &[
+    Field("backend", Is::Text, May, "Where the servers run: auto, docker or local."),
+    Field("server", Is::Text, May, "Servers by name, such as 6.2, 7.0,8.2 or all; instead of the next two."),
+    Field("image", Is::Text, May, "Image of the docker backend."),
+    Field("redis_server", Is::Text, May, "Server binary of the local backend, from this file's folder."),
+    Field("out", Is::Text, May, "Folder for the results, from this file's folder."),
+    Field("seed", Is::Whole(0), May, "Seed of every random choice."),
+];
+
 const TABLES: [Table; 9] = [
     Table {
         name: "config",
         about: "The limiters of a repository, what is required of them, and what a gate runs.",
-        fields: &[
+        settings: SETTINGS,
+        own: &[
             Field("schema", Is::Exactly(super::SCHEMA), Must, "The version of the format."),
-            Field("backend", Is::Text, May, "Where the servers run: auto, docker or local."),
-            Field(
-                "server",
-                Is::Text,
-                May,
-                "Servers by name, such as 6.2, 7.0,8.2 or all; instead of the next two.",
-            ),
-            Field("image", Is::Text, May, "Image of the docker backend."),
-            Field(
-                "redis_server",
-                Is::Text,
-                May,
-                "Server binary of the local backend, from this file's folder.",
-            ),
-            Field("out", Is::Text, May, "Folder for the results, from this file's folder."),
-            Field("seed", Is::Whole(0), May, "Seed of every random choice."),
             Field("limiter", Is::Named(&Is::Of("limiter")), May, "Limiters, each by its name."),
             Field(
                 "require",
@@ -79,23 +82,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "profile",
         about: "What a gate runs. Its settings come before those of the file.",
-        fields: &[
-            Field("backend", Is::Text, May, "Where the servers run."),
-            Field(
-                "server",
-                Is::Text,
-                May,
-                "Servers by name, such as 6.2, 7.0,8.2 or all; instead of the next two.",
-            ),
-            Field("image", Is::Text, May, "Image of the docker backend."),
-            Field(
-                "redis_server",
-                Is::Text,
-                May,
-                "Server binary of the local backend, from this file's folder.",
-            ),
-            Field("out", Is::Text, May, "Folder for the results, from this file's folder."),
-            Field("seed", Is::Whole(0), May, "Seed of every random choice."),
+        settings: SETTINGS,
+        own: &[
             Field("scenarios", Is::Several(&Is::Text), Must, "Scenarios by name, or files beside this one."),
             Field(
                 "limiters",
@@ -127,7 +115,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "require",
         about: "What is needed, whatever a limiter promises.",
-        fields: &[
+        settings: &[],
+        own: &[
             Field(
                 "bound",
                 Is::OneOf(&["fixed-window", "aligned-window", "sliding-window", "bucket"]),
@@ -147,7 +136,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "limiter",
         about: "How a limiter is reached (command, command with http, or lua), and what it promises.",
-        fields: &[
+        settings: &[],
+        own: &[
             Field("summary", Is::Text, May, "One line: which algorithm, which library."),
             Field(
                 "command",
@@ -195,7 +185,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "http",
         about: "How a service is asked.",
-        fields: &[
+        settings: &[],
+        own: &[
             Field("path", Is::Text, May, "/ where absent. May have places such as {key}."),
             Field("method", Is::Text, May, "GET where absent."),
             Field("headers", Is::Named(&Is::Text), May, "Fields of each request. Texts may have places."),
@@ -210,7 +201,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "lua",
         about: "How a script is called, and what its reply means.",
-        fields: &[
+        settings: &[],
+        own: &[
             Field("file", Is::Text, May, "The script, from this file's folder."),
             Field("script", Is::Text, May, "The script itself, instead of a file."),
             Field(
@@ -240,7 +232,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "allowed",
         about: "What a number of the reply has to be: exactly one comparison.",
-        fields: &[
+        settings: &[],
+        own: &[
             Field("at", Is::Whole(1), May, "The element of a list; the reply itself where absent."),
             Field("is", Is::Comes, May, "It is this."),
             Field("at_least", Is::Comes, May, "It is this or more."),
@@ -250,7 +243,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "place",
         about: "Where in a reply a number stands.",
-        fields: &[
+        settings: &[],
+        own: &[
             Field("at", Is::Whole(1), May, "The element of a list; the reply itself where absent."),
             Field("times", Is::Whole(i64::MIN), May, "What a unit of it is worth: 1000 for seconds (1)."),
         ],
@@ -258,7 +252,8 @@ const TABLES: [Table; 9] = [
     Table {
         name: "contract",
         about: "What it promises.",
-        fields: &[
+        settings: &[],
+        own: &[
             Field(
                 "bound",
                 Is::OneOf(&[
@@ -320,8 +315,7 @@ pub fn schema() -> Value {
 
 fn table(of: &Table) -> Map<String, Value> {
     let properties: Map<String, Value> = of
-        .fields
-        .iter()
+        .fields()
         .map(|Field(name, is, _, about)| {
             let mut value = of_kind(*is);
             if let Value::Object(fields) = &mut value {
@@ -330,7 +324,7 @@ fn table(of: &Table) -> Map<String, Value> {
             ((*name).to_owned(), value)
         })
         .collect();
-    let must: Vec<&str> = of.fields.iter().filter(|f| f.2 == Must).map(|f| f.0).collect();
+    let must: Vec<&str> = of.fields().filter(|f| f.2 == Must).map(|f| f.0).collect();
     let mut out = Map::new();
     out.insert("description".to_owned(), json!(of.about));
     out.insert("type".to_owned(), json!("object"));
@@ -405,7 +399,7 @@ mod tests {
             read_by::<Declared>(),
         ];
         for (table, read) in TABLES.iter().zip(types) {
-            let told: BTreeSet<String> = table.fields.iter().map(|f| f.0.to_owned()).collect();
+            let told: BTreeSet<String> = table.fields().map(|f| f.0.to_owned()).collect();
             assert_eq!(told, read, "{}", table.name);
         }
     }
@@ -414,7 +408,7 @@ mod tests {
     fn every_choice_of_the_schema_is_read_and_every_choice_that_is_read_is_in_it() {
         let mut compared = 0;
         for table in &TABLES {
-            for Field(name, is, ..) in table.fields {
+            for Field(name, is, ..) in table.fields() {
                 let Is::OneOf(choices) = is else { continue };
                 let read = match table.name {
                     "require" => {
@@ -458,7 +452,7 @@ mod tests {
         for (table, (name, sample, read)) in TABLES.iter().zip(samples) {
             assert_eq!(table.name, name);
             let fields = sample.as_object().unwrap();
-            let must: BTreeSet<&str> = table.fields.iter().filter(|f| f.2 == Must).map(|f| f.0).collect();
+            let must: BTreeSet<&str> = table.fields().filter(|f| f.2 == Must).map(|f| f.0).collect();
             assert_eq!(must, fields.keys().map(String::as_str).collect(), "{name}");
             read(sample.clone()).unwrap();
             for field in must {
