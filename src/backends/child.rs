@@ -1,5 +1,6 @@
 //! One server as a child process.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -162,6 +163,15 @@ impl ChildServer {
             .map_err(|error| self.failed(format!("cannot write in {folder}: {error}")))?;
         let mut command = Command::new(&self.shared.binary.path);
         command.args(arguments::of(&self.spec, &folder, &fixed)?).current_dir(&self.folder);
+        // Sentinels keep no keys.
+        if self.spec.program == ServerProgram::Server {
+            command.args(
+                self.shared
+                    .modules
+                    .iter()
+                    .flat_map(|module| [OsStr::new("--loadmodule"), module.as_os_str()]),
+            );
+        }
         if let Some(clock) = self.spec.clock {
             command.env("LD_PRELOAD", self.folder.join(preload::FILE));
             command.env(preload::VARIABLE, clock.millis().to_string());

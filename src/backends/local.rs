@@ -31,6 +31,7 @@ pub struct Shared {
     pub start_timeout: Duration,
     pub gate: Gate,
     pub journal: Arc<Journal>,
+    pub modules: Vec<PathBuf>,
     because: String,
 }
 
@@ -41,6 +42,7 @@ impl Local {
         journal: Arc<Journal>,
         start_timeout: Duration,
         because: String,
+        modules: Vec<PathBuf>,
     ) -> Result<Self, BackendError> {
         let folder = gc::run_folder(journal.run());
         let cannot = |why: String| {
@@ -57,7 +59,7 @@ impl Local {
         // Nobody else may look in: the temp folder is everybody's.
         std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| cannot(e.to_string()))?;
         let gate = Gate::new();
-        let shared = Arc::new(Shared { binary, folder, start_timeout, gate, journal, because });
+        let shared = Arc::new(Shared { binary, folder, start_timeout, gate, journal, modules, because });
         Ok(Self { shared, servers: Servers::default() })
     }
 }

@@ -183,7 +183,8 @@ async fn local(
     let binary = binary::find(options).await?;
     let limit = options.start_timeout.unwrap_or(START_TIMEOUT);
     let because = format!("{because}; server {} ({})", binary.version, binary.because);
-    Ok(Arc::new(local::Local::open(binary, Arc::clone(journal), limit, because)?))
+    let modules = options.modules.clone();
+    Ok(Arc::new(local::Local::open(binary, Arc::clone(journal), limit, because, modules)?))
 }
 
 async fn find_engine() -> Result<engine::Engine, String> {

@@ -78,6 +78,7 @@ fn in_json(told: &[Told], config: &Config) -> Value {
                 "name": name,
                 "summary": of.summary,
                 "reached": reached(of),
+                "module": of.module,
                 "policy": of.policy,
                 "origin": of.policy.as_ref().map(|_| origin(name)),
                 "promises": promises(of),
@@ -107,7 +108,7 @@ fn in_words(told: &[Told], config: &Config) -> String {
     }
     for (name, of) in &config.limiters {
         let summary = if of.summary.is_empty() { String::new() } else { format!(": {}", of.summary) };
-        let _ = writeln!(text, "  {name}{summary}\n      {}", reached(of));
+        let _ = writeln!(text, "  {name}{summary}\n      {}{}", reached(of), module(of));
         if let Some(policy) = &of.policy {
             let _ = writeln!(text, "      with {policy} around it ({})", origin(name));
         }
@@ -157,6 +158,10 @@ fn reached(of: &Foreign) -> String {
         }
         Err(why) => why,
     }
+}
+
+fn module(of: &Foreign) -> String {
+    of.module.as_ref().map(|m| format!("; its servers load {}", m.display())).unwrap_or_default()
 }
 
 /// What stands for the scenario's own limit and window where a promise is put into words.

@@ -75,6 +75,9 @@ pub struct Trial {
     pub left_out: Option<String>,
 }
 
+/// What a trial needs that is a module, which not every server can be given.
+const MODULE: &str = "cell";
+
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -175,12 +178,21 @@ impl Trial {
         self.needs.as_ref().is_some_and(|n| n.starts_with(BEFORE) || n.starts_with(FROM))
     }
 
+    /// Why the servers of this cell could not be given the module that it needs, if so.
+    fn not_loaded(&self, cell: &CellReport) -> Option<String> {
+        let check = self.check.as_ref().filter(|_| self.needs.as_deref() == Some(MODULE))?;
+        let not_run =
+            cell.checks.iter().find(|c| c.check == *check && c.verdict == Verdict::NotApplicable)?;
+        Some(not_run.why.clone().unwrap_or_default())
+    }
+
     /// On a server, where there are several.
     fn tried(&self, cells: &[CellReport], server: Option<&String>) -> Tried {
         let here = |c: &&CellReport| server.is_none_or(|s| c.server_in_words() == *s);
         let found = cells.iter().filter(here).find(|c| self.is_of(c));
-        let of_another_age = || found.and_then(|cell| self.of_another_age(cell, server.is_some()));
-        let left_out = self.left_out.clone().or_else(of_another_age);
+        let missing =
+            |cell| self.of_another_age(cell, server.is_some()).or_else(|| self.not_loaded(cell));
+        let left_out = self.left_out.clone().or_else(|| found.and_then(missing));
         let server = server.cloned();
         if let Some(why) = left_out {
             return Tried {

@@ -46,6 +46,9 @@ pub struct Foreign {
     /// alone, whatever it names them by, or by the time that `skipped_us` adds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_time: bool,
+    /// Loaded into the servers that it runs on, from the folder of the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<PathBuf>,
     /// What is put around it wherever it runs, written as a scenario's variant writes it. The contract is stated without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<LimiterRef>,
@@ -213,7 +216,13 @@ impl Foreign {
     pub fn unsearchable(&self) -> Option<&'static str> {
         let clock =
             "its process goes by a clock that cannot be held (skips_time = true says that it does not)";
-        (self.is_process() && !self.skips_time).then_some(clock)
+        let module = "its module reads the server's clock, which runs on while the search goes about: no two runs \
+                      see the same";
+        match self.contract.clock {
+            _ if self.is_process() && !self.skips_time => Some(clock),
+            DecidingClock::Server if self.module.is_some() => Some(module),
+            _ => None,
+        }
     }
 
     /// What no type says.
@@ -227,6 +236,9 @@ impl Foreign {
         };
         zero(self.deadline, "deadline")?;
         zero(self.start_within, "start_within")?;
+        if self.module.as_ref().is_some_and(|module| module.as_os_str().is_empty()) {
+            return Err("module names no file".to_owned());
+        }
         if self.deadline.millis() > 60_000 {
             return Err("deadline is at most 60s: a run stays bounded in time".to_owned());
         }

@@ -114,4 +114,6 @@ pub struct BackendOptions {
     pub image: Option<String>,
     pub redis_server: Option<PathBuf>,
     pub start_timeout: Option<std::time::Duration>,
+    /// Loaded into every server, where the backend can.
+    pub modules: Vec<PathBuf>,
 }

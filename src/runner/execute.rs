@@ -16,6 +16,7 @@ use super::drive;
 use super::exit::{self, Exit};
 use super::explore::run::{Exploration, Lent};
 use super::judge;
+use super::modules;
 use super::nodes::Unfit;
 use super::out::RunFolder;
 use super::plan::{CellPlan, Ground, Plan, shell_words};
@@ -300,11 +301,15 @@ impl Run<'_> {
         let request = self.request;
         let progress = self.progress;
         let mut say = |text: String| progress.note(&text);
+        let planned = request.plans.iter().flat_map(|plan| &plan.cells).map(|cell| cell.spec);
+        let searched = request.exploration.iter().flat_map(|e| &e.targets).map(|target| target.spec);
+        let modules = modules::of(planned.chain(searched));
+        let options = BackendOptions { modules, ..request.options.clone() };
         let opening = match (self.build, &self.found) {
             (Some(build), Some(found)) => {
-                backends::open_build(found, build, &request.options, Arc::clone(journal), &mut say)
+                backends::open_build(found, build, &options, Arc::clone(journal), &mut say)
             }
-            _ => backends::open(&request.backend, &request.options, Arc::clone(journal), &mut say),
+            _ => backends::open(&request.backend, &options, Arc::clone(journal), &mut say),
         };
         let backend = tokio::select! {
             backend = opening => backend?,

@@ -19,6 +19,7 @@ mod keys;
 pub mod linearizable;
 pub mod matrix;
 pub mod merge;
+mod modules;
 mod nodes;
 pub mod out;
 pub mod plan;

@@ -19,6 +19,7 @@ fn installed(language: &str) -> bool {
         "python" => adapters().join("python/.venv/bin/python"),
         "python-old" => adapters().join("python/.venv-old/bin/python"),
         "node" => adapters().join("node/node_modules/ioredis"),
+        "cell" => adapters().join("cell/redis_cell.so"),
         _ => PathBuf::from("/usr/share/php/Illuminate/Redis"),
     };
     if sign.exists() {
@@ -113,10 +114,7 @@ async fn a_library_that_goes_by_the_clock_of_its_process_admits_more_where_that_
     let lab = lab();
     let all = "limits-moving-window,limits-fixed-window,rate-limiter-flexible";
     let report = run(&lab, &["run", &scenario("worker-skew.toml")], all);
-    let of = |limiter: &str, variation: &str| {
-        let is = |c: &&CellReport| c.limiter == limiter && c.variation.as_deref() == Some(variation);
-        report.cells.iter().find(is).unwrap()
-    };
+    let of = |limiter: &str, variation: &str| of(&report, limiter, variation);
     found(of("limits-moving-window", "in step"), "never-over-limit", Pass);
     found(of("limits-moving-window", "5 s ahead"), "never-over-limit", Fail);
     for name in ["limits-fixed-window", "rate-limiter-flexible"] {
@@ -263,5 +261,66 @@ async fn the_search_certifies_middlewares_behind_http() {
     let report = lab().run(&[&["explore"], &all[..], &more[..]].concat()).exits(0).report();
     for name in all {
         found(cell(&report, name), "never-over-limit", Pass);
+    }
+}
+
+fn of<'a>(report: &'a Report, limiter: &str, variation: &str) -> &'a CellReport {
+    let is = |c: &&CellReport| c.limiter == limiter && c.variation.as_deref() == Some(variation);
+    report.cells.iter().find(is).unwrap()
+}
+
+/// A module that the servers load, asked by a script.
+#[tokio::test]
+async fn redis_cell_is_right_until_its_permits_are_less_than_a_nanosecond_apart() {
+    if !installed("cell") || !crate::support::usable("local").await {
+        return;
+    }
+    let lab = lab();
+    let bucket = "token-bucket-lua";
+    let report = run(&lab, &["race", "--rounds", "8"], "redis-cell,token-bucket-read-write");
+    found(cell(&report, "redis-cell"), "never-over-limit", Pass);
+    found(cell(&report, "token-bucket-read-write"), "never-over-limit", Fail);
+    let report = run(&lab, &["run", &scenario("short-crash.toml")], "redis-cell");
+    found(cell(&report, "redis-cell"), "every-key-expires", Pass);
+    let report = run(&lab, &["skew", "--variation", "+1500 ms"], "redis-cell,token-bucket-lua");
+    found(of(&report, "redis-cell", "+1500 ms"), "clock-independent", Pass);
+    found(of(&report, bucket, "+1500 ms"), "clock-independent", Fail);
+    let report = run(&lab, &["costs"], "redis-cell,token-bucket-lua");
+    for variation in ["limit 10", "limit 4,000,000,000"] {
+        found(of(&report, "redis-cell", variation), "never-over-limit", Pass);
+    }
+    let huge = "4,000,000,000 a second";
+    found(of(&report, "redis-cell", huge), "never-over-limit", Fail);
+    found(of(&report, bucket, huge), "never-over-limit", Pass);
+    let report = run(&lab, &["retry-after"], "redis-cell,token-bucket-lua");
+    found(cell(&report, "redis-cell"), "retry-after-honest", Fail);
+    found(cell(&report, bucket), "retry-after-honest", Pass);
+    let report =
+        lab.run(&["explore", "redis-cell", "--backend", "local", "--format", "json"]).exits(4).report();
+    let why = check(&report.cells[0], "never-over-limit").why.clone().unwrap();
+    assert!(why.contains("its module reads the server's clock"), "{why}");
+    lab.assert_nothing_is_left("local").await;
+}
+
+/// What the servers cannot be given is no verdict, and others are judged all the same.
+#[tokio::test]
+async fn a_module_that_cannot_be_loaded_is_told() {
+    let lab = Lab::new();
+    let one = "module = \"gone.so\"\nlua = { script = \"return redis.call('GONE')\", keys = [\"{key}\"], allowed = { is = 1 } }\n";
+    let contract = "[limiter.gone.contract]\nbound = \"none\"\nclock = \"expiry\"\ndenials = \"free\"\n";
+    lab.file("rl-lab.toml", &format!("schema = 1\n[limiter.gone]\n{one}{contract}"));
+    for (backend, exit, told) in
+        [("local", 3, "gone.so is not there"), ("docker", 0, "servers in containers are not given")]
+    {
+        if !crate::support::usable(backend).await {
+            continue;
+        }
+        let args = ["race", "-l", "gone,fixed-window-lua", "--strict", "--rounds", "2", "--format", "json"];
+        let done = lab.run(&[&args[..], &["--backend", backend]].concat()).exits(exit);
+        let report = done.report();
+        let gone = check(cell(&report, "gone"), "never-over-limit");
+        assert_eq!(gone.verdict, Verdict::NotApplicable);
+        assert!(gone.why.as_ref().unwrap().contains(told), "{gone:?}");
+        found(cell(&report, "fixed-window-lua"), "never-over-limit", Pass);
     }
 }

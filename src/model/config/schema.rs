@@ -174,6 +174,12 @@ const TABLES: [Table; 9] = [
                 "Whether it reads no clock that decides, so that waits can be skipped and its schedules searched.",
             ),
             Field(
+                "module",
+                Is::Text,
+                May,
+                "A module that the servers it runs on load, from this file's folder; on the local backend only.",
+            ),
+            Field(
                 "policy",
                 Is::Text,
                 May,
@@ -296,7 +302,12 @@ const TABLES: [Table; 9] = [
                 May,
                 "For how many windows a caller that used up its limit is refused, where those are its own.",
             ),
-            Field("in_background", Is::Flag, May, "Whether it goes on after a call has its answer."),
+            Field(
+                "in_background",
+                Is::Flag,
+                May,
+                "Whether it goes on after a call has its answer, or beside it: it is waited for, and not searched, nor killed at a step.",
+            ),
         ],
     },
 ];

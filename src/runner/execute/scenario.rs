@@ -15,6 +15,7 @@ use crate::ports::limiter::Version;
 use crate::ports::topology::Deployment;
 use crate::runner::drive::{self, Drive};
 use crate::runner::faults::Faults;
+use crate::runner::modules::{self, Lack};
 use crate::runner::nodes;
 use crate::runner::plan::{CellPlan, Ground, Plan};
 use crate::runner::record::Recorder;
@@ -104,6 +105,12 @@ impl Run<'_> {
             let recorder =
                 if group.len() > 1 { self.recorder.lane(lane) } else { Arc::clone(&self.recorder) };
             let mut cell = plan.cells[index].clone();
+            if let Some(lack) = modules::lack(cell.spec, backend.name()) {
+                if let Lack::File(why) = &lack {
+                    self.unfit(&cell, why);
+                }
+                cell.refused.get_or_insert(lack.in_words().to_owned());
+            }
             // What is not run here does not get as far as a step to die at.
             let runs = header(plan, &cell, server, backend.name()).not_run.is_none();
             if let Some(stage) = stage.as_ref().ok().filter(|_| runs) {

@@ -21,6 +21,7 @@ use crate::model::schedule::Budget;
 use crate::model::units::{Limit, Seed, Window};
 use crate::model::verdict::{Finding, Standing, Verdict};
 use crate::ports::limiter::{Settings, Spec, Version};
+use crate::runner::modules;
 
 /// What is to be explored, or gone through again.
 pub struct Exploration {
@@ -147,7 +148,8 @@ impl Exploration {
 
     /// Explores one limiter.
     pub fn run(&self, target: &Target, lent: &Lent<'_>) -> Result<CellReport, Trouble> {
-        if let Some(why) = too_old(target, lent.server) {
+        let lack = modules::lack(target.spec, lent.backend).map(|lack| lack.in_words().to_owned());
+        if let Some(why) = lack.or_else(|| too_old(target, lent.server)) {
             return Ok(self.cell(
                 target,
                 lent,

@@ -48,9 +48,10 @@ pub struct Subject {
 impl Subject {
     /// Why no schedule of it can be had, if so.
     pub fn unfit(&self) -> Option<String> {
-        let process = self.spec.foreign.filter(|f| f.is_process())?;
-        let nobody = self.workers.is_none().then_some("nobody here starts processes");
-        process.unsearchable().or(nobody).map(str::to_owned)
+        let foreign = self.spec.foreign?;
+        let nobody = foreign.is_process() && self.workers.is_none();
+        let nobody = nobody.then_some("nobody here starts processes");
+        foreign.unsearchable().or(nobody).map(str::to_owned)
     }
 }
 
