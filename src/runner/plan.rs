@@ -373,6 +373,10 @@ fn in_processes(setup: &mut Setup, foreign: &Foreign, time: Time) -> Result<(), 
     if own_front && (!speaks_http || setup.workload.front != Form::Honest) {
         return Err("the scenario is about what an HTTP front of the lab says".to_owned());
     }
+    if setup.workload.crash_at_every_step && foreign.contract.in_background {
+        let why = "it works behind its calls, so that it does not send the same each time and cannot be killed at a step";
+        return Err(why.to_owned());
+    }
     setup.workload.nodes_as = NodesAs::Processes;
     setup.fits(time)
 }

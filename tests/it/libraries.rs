@@ -324,3 +324,18 @@ async fn a_module_that_cannot_be_loaded_is_told() {
         found(cell(&report, "fixed-window-lua"), "never-over-limit", Pass);
     }
 }
+
+#[tokio::test]
+async fn a_library_with_a_thread_of_its_own_is_not_killed_at_a_step() {
+    if !installed("python") {
+        return;
+    }
+    let lab = lab();
+    let args = ["run", &scenario("short-crash.toml"), "-l", "pyrate-limiter,limits-fixed-window", "--strict"];
+    let report =
+        lab.run(&[&args[..], &["--backend", "local", "--format", "json"]].concat()).exits(0).report();
+    found(cell(&report, "pyrate-limiter"), "every-key-expires", Verdict::NotApplicable);
+    let why = check(cell(&report, "pyrate-limiter"), "every-key-expires").why.clone().unwrap();
+    assert!(why.contains("it works behind its calls"), "{why}");
+    found(cell(&report, "limits-fixed-window"), "every-key-expires", Pass);
+}
