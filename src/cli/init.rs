@@ -75,7 +75,16 @@ const LANGUAGES: [Language; 6] = [
         reached: concat!("command = [\"php\", \"rl-lab/limiter.php\"]\n", skips!()),
         note: None,
     },
-    Language { name: "go", signs: &["go.mod"], files: LUA_FILES, reached: LUA, note: Some("Go") },
+    Language {
+        name: "go",
+        signs: &["go.mod"],
+        files: &[
+            ("rl-lab/limiter.go", template!("go/limiter.go")),
+            ("rl-lab/.gitignore", "# What limiter.go is built into.\n/limiter\n/limiter.[0-9]*\n"),
+        ],
+        reached: concat!(template!("go/command.toml"), skips!()),
+        note: None,
+    },
     Language {
         name: "java",
         signs: &["pom.xml", "build.gradle", "build.gradle.kts"],
@@ -221,9 +230,9 @@ mod tests {
             let sample = &config.limiters["sample"];
             let file = match sample.way().unwrap() {
                 Way::Lua(lua) => lua.file.as_ref().unwrap().display().to_string(),
-                _ => sample.command[1].clone(),
+                _ => sample.command[1..].concat(),
             };
-            assert!(files.iter().any(|(name, _)| *name == file), "{}: {file}", language.name);
+            assert!(files.iter().any(|(name, _)| file.contains(name)), "{}: {file}", language.name);
             for profile in ["quick", "full"] {
                 let profile = config.profile(profile).unwrap();
                 assert!(profile.explore.is_some() && sample.unsearchable().is_none(), "{}", language.name);

@@ -360,14 +360,15 @@ fn init_writes_for_the_language_of_the_folder_and_overwrites_nothing() {
         ("package.json", "rl-lab/limiter.mjs"),
         ("pyproject.toml", "rl-lab/limiter.py"),
         ("composer.json", "rl-lab/limiter.php"),
-        ("go.mod", "rl-lab/limiter.lua"),
+        ("go.mod", "rl-lab/limiter.go"),
+        ("pom.xml", "rl-lab/limiter.lua"),
         ("README", "rl-lab/limiter.lua"),
     ] {
         let lab = Lab::new();
         lab.file(sign, "");
         let done = lab.run(&["init"]).exits(0);
         assert!(done.stdout.contains(wrote), "{sign}: {}", done.stdout);
-        assert_eq!(done.stdout.contains("To gate one in Go"), sign == "go.mod");
+        assert_eq!(done.stdout.contains("To gate one in Java"), sign == "pom.xml");
         lab.run(&["config", "show"])
             .exits(0)
             .prints(&["sample: a fixed window", "at most LIMIT in each WINDOW window"]);
@@ -404,7 +405,7 @@ fn where_there_is_no_server_the_gate_says_so_and_so_does_its_junit() {
 fn read_then_write(text: &str, comment: &str) -> String {
     let mark = format!("{comment}   ");
     let right = |line: &str| {
-        line.contains("SCRIPT, 1") || line.contains("SCRIPT, [") || line.contains("'EVAL', SCRIPT")
+        ["SCRIPT, 1", "SCRIPT, [", "'EVAL', SCRIPT", "script, 1"].iter().any(|call| line.contains(call))
     };
     let lines = text.lines().filter(|line| !right(line)).map(|line| {
         let indent = line.len() - line.trim_start().len();
@@ -423,6 +424,7 @@ async fn the_sample_of_every_language_passes_and_its_read_then_write_form_is_con
         ("python", "python3", "rl-lab/limiter.py", "#"),
         ("node", "node", "rl-lab/limiter.mjs", "//"),
         ("php", "php", "rl-lab/limiter.php", "//"),
+        ("go", "go", "rl-lab/limiter.go", "//"),
     ];
     for (language, program, file, comment) in languages {
         if std::process::Command::new(program).arg("--version").output().is_err() {

@@ -6,16 +6,19 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use rl_lab::model::config::Config;
 use serde_json::{Value, json};
 
 use crate::support::Lab;
 
 const LIMIT: i64 = 3;
 
-const SAMPLES: [(&str, &[&str]); 3] = [
-    ("python", &["python3", "rl-lab/limiter.py"]),
-    ("node", &["node", "rl-lab/limiter.mjs"]),
-    ("php", &["php", "rl-lab/limiter.php"]),
+/// Each with what shows that its language is here.
+const SAMPLES: [(&str, &[&str]); 4] = [
+    ("python", &["python3", "--version"]),
+    ("node", &["node", "--version"]),
+    ("php", &["php", "--version"]),
+    ("go", &["go", "version"]),
 ];
 
 struct Adapter {
@@ -56,16 +59,19 @@ fn hello(port: u16, cold: bool) -> String {
     .to_string()
 }
 
-/// A sample that `init` has just written; nothing where its interpreter is not here.
-fn begun(lab: &Lab, language: &str, command: &[&str]) -> Option<Adapter> {
-    let version =
-        lab.program(command[0]).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+/// A sample that `init` has just written, started as its file says; nothing where its language is not here.
+fn begun(lab: &Lab, language: &str, shows: &[&str]) -> Option<Adapter> {
+    let mut version = lab.program(shows[0]);
+    let version = version.args(&shows[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !version.is_ok_and(|status| status.success()) {
-        println!("skipped: no {} here", command[0]);
+        println!("skipped: no {} here", shows[0]);
         return None;
     }
     lab.run(&["init", "--language", language, "--force"]).exits(0);
-    let mut program = lab.program(command[0]);
+    let file = lab.path("rl-lab.toml");
+    let config = Config::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+    let command = &config.limiters["sample"].command;
+    let mut program = lab.program(&command[0]);
     program.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = program.spawn().unwrap();
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
@@ -121,9 +127,9 @@ fn command(reader: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
 
 #[test]
 fn each_sample_decides_tells_errors_and_ends_with_its_stdin() {
-    for (language, command) in SAMPLES {
+    for (language, shows) in SAMPLES {
         let (lab, port) = (Lab::new(), store());
-        let Some(mut adapter) = begun(&lab, language, command) else { continue };
+        let Some(mut adapter) = begun(&lab, language, shows) else { continue };
         adapter.say(&hello(port, false));
         assert_eq!(adapter.hear()["ready"], true, "{language}");
         for id in 1..=6 {
@@ -155,9 +161,9 @@ fn each_sample_decides_tells_errors_and_ends_with_its_stdin() {
 fn each_sample_says_that_nothing_was_sent_where_there_is_no_store_and_what_it_cannot_follow() {
     // Nobody listens where somebody has just stopped.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    for (language, command) in SAMPLES {
+    for (language, shows) in SAMPLES {
         let lab = Lab::new();
-        let Some(mut adapter) = begun(&lab, language, command) else { continue };
+        let Some(mut adapter) = begun(&lab, language, shows) else { continue };
         adapter.say(&hello(free, true));
         assert_eq!(adapter.hear()["ready"], true, "{language}");
         adapter.say(&json!({"id": 1, "op": "acquire", "key": "user"}).to_string());
@@ -169,7 +175,7 @@ fn each_sample_says_that_nothing_was_sent_where_there_is_no_store_and_what_it_ca
         );
         adapter.say("no request");
         assert_eq!(adapter.end(), Some(2), "{language}");
-        let mut adapter = begun(&lab, language, command).unwrap();
+        let mut adapter = begun(&lab, language, shows).unwrap();
         adapter.say(&hello(free, false));
         assert_eq!(adapter.hear()["ready"], false, "{language}");
         assert_eq!(adapter.end(), Some(2), "{language}");
