@@ -127,18 +127,19 @@ impl Inner {
             }
         };
         self.client(id).serve(app);
-        let service = self.recipe.spec.foreign.is_some_and(|f| f.http.is_some());
-        if service { self.quiet(id).await } else { self.absorb(id).await }
+        self.quiet(id).await
     }
 
-    /// Lets through what a service sends of itself: it listens before it has connected and loaded its scripts. In its
-    /// first call, and in no other, those would be steps.
+    /// Lets through what an app server sends of itself: a service listens before it has connected, and libraries load
+    /// their scripts without waiting for it. In its first call, and in no other, those would be steps.
     async fn quiet(&mut self, id: u8) -> Result<(), Trouble> {
         const CONNECTS: Duration = Duration::from_millis(500);
         const STILL: Duration = Duration::from_millis(50);
         let place = usize::from(id);
+        let service = self.recipe.spec.foreign.is_some_and(|f| f.http.is_some());
         loop {
-            let within = if self.clients[place].lines.is_empty() { CONNECTS } else { STILL };
+            let unconnected = service && self.clients[place].lines.is_empty();
+            let within = if unconnected { CONNECTS } else { STILL };
             match tokio::time::timeout(within, self.clients[place].events.recv()).await {
                 Ok(Some(event)) => self.pass(id, event).await?,
                 _ => return Ok(()),
