@@ -103,7 +103,7 @@ impl Page {
     fn list(&mut self, tag: &str, items: &[Item]) {
         put!(self, "<{tag}>\n");
         for Item(lines) in items {
-            let lines: Vec<String> = lines.iter().map(|l| line(l)).collect();
+            let lines: Vec<String> = lines.iter().map(line).collect();
             put!(self, "<li>{}</li>\n", lines.join("<br>\n"));
         }
         put!(self, "</{tag}>\n");

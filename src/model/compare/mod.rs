@@ -245,10 +245,13 @@ fn pair(key: &Key, before: &CellReport, after: &CellReport) -> Pair {
     }
 }
 
+/// What a round tells of one of them.
+type OfRound = fn(&RoundCounts) -> Option<f64>;
+
 /// What both tell: counts and times of rounds, and figures that are one for all of them.
 fn measured(before: &CellReport, after: &CellReport) -> Vec<Measured> {
     let mut all = Vec::new();
-    let counts: [(&str, fn(&RoundCounts) -> Option<f64>); 4] = [
+    let counts: [(&str, OfRound); 4] = [
         ("admitted", |r| Some(r.admitted as f64)),
         ("without-a-decision", |r| Some((r.failed + r.unknown) as f64)),
         ("p50-ms", |r| r.p50_ms),
