@@ -8,28 +8,48 @@ use crate::ports::backend::{BackendError, ServerProgram, ServerSpec};
 const RESERVED: &[&str] =
     &["port", "bind", "dir", "daemonize", "logfile", "pidfile", "supervised", "set-proc-title"];
 
+/// The same of a PostgreSQL.
+const RESERVED_ROWS: &[&str] = &[
+    "port",
+    "listen_addresses",
+    "unix_socket_directories",
+    "cluster_name",
+    "data_directory",
+    "dynamic_shared_memory_type",
+    "external_pid_file",
+];
+
 /// What a lab server has unless the scenario says otherwise: nothing on disk, so that a restart is
 /// an empty server, and so that a background save never competes with what is measured.
 const DEFAULTS: &[(&str, &str)] = &[("save", ""), ("appendonly", "no")];
+
+/// A PostgreSQL is as it comes, which is with everything on disk before it is told, but for these: room for the
+/// connections of several cells, and a time zone that is compiled in.
+const DEFAULTS_ROWS: &[(&str, &str)] =
+    &[("max_connections", "200"), ("timezone", "GMT"), ("log_timezone", "GMT")];
 
 /// `--name value …` for the configuration of a server. `fixed` are the backend's own settings, `folder` is
 /// the server's own as it sees it.
 pub fn of(spec: &ServerSpec, folder: &str, fixed: &[(&str, &str)]) -> Result<Vec<String>, BackendError> {
     check_name("server", &spec.name)
         .map_err(|why| BackendError::StartFailed { server: spec.name.clone(), why })?;
-    if let Some(name) = spec.config.keys().find(|k| RESERVED.contains(&k.to_lowercase().as_str())) {
+    let (reserved, defaults) = match spec.program {
+        ServerProgram::Server => (RESERVED, DEFAULTS),
+        ServerProgram::Sentinel => (RESERVED, [].as_slice()),
+        ServerProgram::Postgres => (RESERVED_ROWS, DEFAULTS_ROWS),
+    };
+    if let Some(name) = spec.config.keys().find(|k| reserved.contains(&k.to_lowercase().as_str())) {
         let why = format!("its configuration sets '{name}', which the backend decides; remove it");
         return Err(BackendError::StartFailed { server: spec.name.clone(), why });
     }
-    let defaults = match spec.program {
-        ServerProgram::Server => DEFAULTS,
-        ServerProgram::Sentinel => &[],
-    };
     let mut settings: BTreeMap<&str, &str> = defaults.iter().chain(fixed).copied().collect();
     settings.extend(spec.config.iter().map(|(k, v)| (k.as_str(), v.as_str())));
+    if spec.program == ServerProgram::Postgres {
+        return Ok(settings.into_iter().flat_map(|(k, v)| ["-c".to_owned(), format!("{k}={v}")]).collect());
+    }
     let settings = settings.into_iter().flat_map(|(name, value)| argument(name, value));
     Ok(match spec.program {
-        ServerProgram::Server => settings.collect(),
+        ServerProgram::Server | ServerProgram::Postgres => settings.collect(),
         ServerProgram::Sentinel => {
             let mode = [format!("{folder}/{SENTINEL_FILE}"), "--sentinel".to_owned()];
             mode.into_iter().chain(settings).collect()
@@ -83,6 +103,15 @@ mod tests {
         let sentinel = ServerSpec { program: ServerProgram::Sentinel, ..spec(&[]) };
         let args = of(&sentinel, "/data", &[("port", "1")]).unwrap();
         assert_eq!(args, ["/data/sentinel.conf", "--sentinel", "--port", "1"]);
+    }
+
+    #[test]
+    fn a_database_takes_each_setting_as_one_word() {
+        let rows = |config: &[(&str, &str)]| ServerSpec { program: ServerProgram::Postgres, ..spec(config) };
+        let args = of(&rows(&[("synchronous_commit", "off")]), "", &[]).unwrap();
+        assert_eq!(args[..2], ["-c", "log_timezone=GMT"]);
+        assert!(args.contains(&"synchronous_commit=off".to_owned()) && !args.iter().any(|a| a == "--save"));
+        assert!(of(&rows(&[("Listen_Addresses", "*")]), "", &[]).is_err());
     }
 
     #[test]

@@ -78,7 +78,7 @@ async fn check(path: PathBuf, because: String) -> Result<Binary, String> {
 }
 
 /// What `--version` says, up to a limit in time and size.
-async fn first_words(path: &Path) -> Result<String, String> {
+pub async fn first_words(path: &Path) -> Result<String, String> {
     let mut child = Command::new(path)
         .arg("--version")
         .stdin(Stdio::null())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::engine;
 use super::journal::{self, Contents, Header, Journal, Made};
-use super::processes;
+use super::{postgres, processes};
 use crate::ports::BoxFuture;
 
 /// What a clean-up did.
@@ -176,6 +176,9 @@ impl Sweep {
                 return self.report.left.push(format!("{what}: {why}"));
             }
             Ok(_) => {}
+        }
+        if !self.dry_run {
+            postgres::release_memory_below(path);
         }
         match if self.dry_run { Ok(()) } else { std::fs::remove_dir_all(path) } {
             Ok(()) => self.report.removed.push(what),

@@ -11,10 +11,12 @@ use super::child::ChildServer;
 use super::gate::{self, Gate};
 use super::gc;
 use super::journal::{Journal, Made};
+use super::postgres::Installed;
+use super::postmaster::Postmaster;
 use super::shut_down;
 use crate::model::report::Honesty;
 use crate::ports::BoxFuture;
-use crate::ports::backend::{Backend, BackendError, Server, ServerSpec};
+use crate::ports::backend::{Backend, BackendError, Server, ServerProgram, ServerSpec};
 
 /// A run's server processes, all below one folder of the run.
 pub struct Local {
@@ -22,7 +24,7 @@ pub struct Local {
     servers: Servers,
 }
 
-type Servers = Arc<Mutex<Vec<Arc<ChildServer>>>>;
+type Servers = Arc<Mutex<Vec<Arc<dyn Server>>>>;
 
 /// What all servers of a run share.
 pub struct Shared {
@@ -33,6 +35,8 @@ pub struct Shared {
     pub journal: Arc<Journal>,
     pub modules: Vec<PathBuf>,
     because: String,
+    /// Made ready with the first server that needs it.
+    postgres: tokio::sync::OnceCell<Arc<Installed>>,
 }
 
 impl Local {
@@ -59,7 +63,10 @@ impl Local {
         // Nobody else may look in: the temp folder is everybody's.
         std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| cannot(e.to_string()))?;
         let gate = Gate::new();
-        let shared = Arc::new(Shared { binary, folder, start_timeout, gate, journal, modules, because });
+        let postgres = tokio::sync::OnceCell::new();
+        let shared =
+            Shared { binary, folder, start_timeout, gate, journal, modules, because, postgres };
+        let shared = Arc::new(shared);
         Ok(Self { shared, servers: Servers::default() })
     }
 }
@@ -70,7 +77,16 @@ async fn start(
     spec: ServerSpec,
 ) -> Result<Arc<dyn Server>, BackendError> {
     let _inside = shared.gate.enter().await?;
-    let server = Arc::new(ChildServer::start(Arc::clone(&shared), &spec).await?);
+    let server: Arc<dyn Server> = match spec.program {
+        ServerProgram::Server | ServerProgram::Sentinel => {
+            Arc::new(ChildServer::start(Arc::clone(&shared), &spec).await?)
+        }
+        ServerProgram::Postgres => {
+            let ready = async || Installed::prepare(&shared.folder, &shared.journal).await.map(Arc::new);
+            let installed = Arc::clone(shared.postgres.get_or_try_init(ready).await?);
+            Arc::new(Postmaster::start(Arc::clone(&shared), installed, &spec).await?)
+        }
+    };
     servers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&server));
     Ok(server)
 }
@@ -92,6 +108,7 @@ impl Backend for Local {
                 // Whatever fails here is tried again, and reported, by the sweep.
                 let _ = server.stop().await;
             }
+            // The sweep removes what else is in it.
             let _ = std::fs::remove_dir(&self.shared.folder);
             shut_down(&self.shared.journal).await
         })
@@ -103,7 +120,10 @@ impl Backend for Local {
 
     fn describe(&self, honesty: &mut Honesty) {
         honesty.backend = self.name().to_owned();
-        honesty.chosen_because = self.shared.because.clone();
+        honesty.chosen_because = match self.shared.postgres.get() {
+            Some(own) => format!("{}; PostgreSQL {} ({})", self.shared.because, own.version, own.because),
+            None => self.shared.because.clone(),
+        };
         honesty.network_path = Some("loopback".to_owned());
     }
 }

@@ -20,6 +20,8 @@ pub mod journal;
 mod local;
 mod network;
 pub mod port;
+pub mod postgres;
+mod postmaster;
 mod preload;
 pub mod probe;
 mod processes;

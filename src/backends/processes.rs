@@ -63,11 +63,22 @@ pub fn boot_id() -> Option<String> {
 /// The variable by which programs of somebody else's, and what they start, are known to be of a run.
 pub const MARK: &str = "RL_LAB_RUN_DIR";
 
-/// Whether the process is a server that was started in this folder or below: `--dir` in its
-/// command line says so, or its environment. A shell that looks at the folder does not match, nor an editor.
+/// Whether the process is a server that was started in this folder or below: its command line says so
+/// (`--dir`, or the `-D` and the titles of PostgreSQL), or its environment. A shell that looks at the folder does
+/// not match, nor an editor.
 pub fn serves_in(pid: u32, folder: &Path) -> bool {
-    let named = dir_argument(&command_line(pid)).or_else(|| marked(pid));
-    named.is_some_and(|dir| Path::new(&dir).starts_with(folder))
+    let words = command_line(pid);
+    let named = dir_argument(&words).or_else(|| marked(pid));
+    named.is_some_and(|dir| Path::new(&dir).starts_with(folder)) || titled(&words, folder)
+}
+
+/// Whether it is a child of a PostgreSQL server of this folder: those write their title over their command line
+/// and their environment, and have sessions of their own, so that nothing but the cluster's name is left of where
+/// they belong.
+fn titled(words: &[String], folder: &Path) -> bool {
+    let of = |cluster: &str| folder.file_name().is_some_and(|name| name == cluster);
+    let title = words.first().and_then(|title| title.strip_prefix("postgres: ")?.split_once(": "));
+    title.is_some_and(|(cluster, _)| of(cluster))
 }
 
 /// What the environment it was started with says; nobody tells off Linux.
@@ -84,8 +95,30 @@ pub fn all_serving_in(folder: &Path) -> Vec<u32> {
 }
 
 fn dir_argument(args: &[String]) -> Option<String> {
-    let at = args.iter().position(|a| a == "--dir")?;
+    let at = args.iter().position(|a| a == "--dir" || a == "-D")?;
     args.get(at + 1).cloned()
+}
+
+/// The processes that this one started, and what those started, as far as they still are its descendants: whose
+/// parent has died belongs to somebody else.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> =
+        every_pid().into_iter().filter_map(|child| Some((child, parent(child)?))).collect();
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(of) = found.get(next).copied() {
+        found.extend(parents.iter().filter(|(_, parent)| *parent == of).map(|(child, _)| *child));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    if cfg!(target_os = "linux") {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        return stat_field(&stat, 4)?.parse().ok();
+    }
+    ps(&["-o", "ppid=", "-p", &pid.to_string()]).trim().parse().ok()
 }
 
 fn command_line(pid: u32) -> Vec<String> {
@@ -173,6 +206,32 @@ mod tests {
         );
         assert_eq!(dir_argument(&words("tail -f /t/rl-lab-a/p/server.log")), None);
         assert!(!Path::new("/t/rl-lab-ab/p").starts_with("/t/rl-lab-a"));
+    }
+
+    #[test]
+    fn a_child_of_a_database_is_known_by_its_title() {
+        let words = |title: &str| vec![title.to_owned(), String::new()];
+        let folder = Path::new("/t/rl-lab-a");
+        assert!(titled(&words("postgres: rl-lab-a: checkpointer "), folder));
+        assert!(!titled(&words("postgres: rl-lab-ab: checkpointer "), folder));
+        assert!(!titled(&words("postgres: checkpointer "), folder));
+        let begun = ["/usr/bin/postgres", "-D", "/t/rl-lab-a/s0/data"].map(str::to_owned);
+        assert_eq!(dir_argument(&begun).as_deref(), Some("/t/rl-lab-a/s0/data"));
+    }
+
+    #[test]
+    fn descendants_are_found_through_their_parents() {
+        let mut shell = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let found = loop {
+            let found = descendants(shell.id());
+            if !found.is_empty() {
+                break found;
+            }
+            std::thread::yield_now();
+        };
+        assert!(descendants(std::process::id()).contains(&found[0]), "a grandchild");
+        assert!(signal(found[0], libc::SIGKILL).is_ok());
+        shell.wait().unwrap();
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn catalogue() -> Vec<Value> {
             "params": [],
         })
     };
-    let mut all: Vec<Value> = limiters::ALL.iter().map(|s| limiter(s)).collect();
+    let mut all: Vec<Value> = limiters::catalogue().into_iter().map(limiter).collect();
     all.extend(limiters::ALIASES.iter().map(alias));
     all.sort_by_key(|entry| entry["id"].as_str().unwrap_or_default().to_owned());
     all.extend(limiters::foreign::all().into_iter().map(limiter));

@@ -16,6 +16,7 @@ pub static PROFILE: Profile = Profile {
     name: "fail-fast",
     summary: "50 ms for a response, no queue, no retry, as ioredis or Lettuce when tuned to give up",
     connect: |access| Arc::new(RedisStore::new(access, MANNER, None)),
+    rows: None,
 };
 
 const MANNER: Manner = Manner {

@@ -10,6 +10,10 @@ pub mod far;
 pub mod not_configured;
 pub mod patient;
 pub mod pooled;
+mod postgres;
+pub mod postgres_fail_fast;
+pub mod postgres_pool;
+pub mod postgres_rows;
 mod redis_rs;
 pub mod redis_rs_cluster;
 pub mod redis_rs_manager;
@@ -24,6 +28,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::model::names;
+use crate::ports::database::Database;
 use crate::ports::dial::Dial;
 use crate::ports::route::Route;
 use crate::ports::store::{SharedHook, Store};
@@ -35,7 +40,12 @@ pub struct Profile {
     /// What it is modelled on, and what it does when the store does not answer.
     pub summary: &'static str,
     pub connect: fn(Access) -> Arc<dyn Store>,
+    /// How it asks a database these statements, where it is a client of one: no Redis is configured there.
+    pub rows: Option<InRows>,
 }
+
+/// Connects to a database, which is then asked these statements and no other.
+pub type InRows = fn(Access, Vec<String>) -> Arc<dyn Database>;
 
 /// What a node needs to reach the store.
 #[derive(Clone)]
@@ -70,10 +80,15 @@ pub static ALL: &[&Profile] = &[
     &replays_in_flight::PROFILE,
     &retries_on_timeout::PROFILE,
     &not_configured::PROFILE,
+    &postgres_pool::PROFILE,
+    &postgres_fail_fast::PROFILE,
 ];
 
 /// The profile a variant gets unless it names another.
 pub const DEFAULT: &str = "redis-rs-multiplexed";
+
+/// The same where the limiter keeps its counters in rows.
+pub const DEFAULT_ROWS: &str = "postgres-pool";
 
 pub fn find(name: &str) -> Result<&'static Profile, String> {
     let found = ALL.iter().find(|p| p.name == name).copied();

@@ -14,9 +14,10 @@ pub static PROFILE: Profile = Profile {
     name: "not-configured",
     summary: "each command is an error at once, as Laravel's when the limiter's connection is not configured",
     connect: |_| Arc::new(NotConfigured),
+    rows: None,
 };
 
-struct NotConfigured;
+pub struct NotConfigured;
 
 /// An exchange that is asked for and cannot begin.
 fn refused<'a, T: Send + 'a>() -> BoxFuture<'a, Result<T, StoreError>> {

@@ -45,16 +45,27 @@ async fn for_naps<T>(
     nap: Duration,
     answer: impl Future<Output = Result<T, RedisError>>,
 ) -> Result<T, RedisError> {
+    within(naps, nap, answer).await.unwrap_or_else(|| {
+        let text = format!("no answer in {} s", nap.as_secs_f64() * f64::from(naps));
+        Err(std::io::Error::new(std::io::ErrorKind::TimedOut, text).into())
+    })
+}
+
+/// The same of anything else: `None` without an answer.
+pub async fn awake<T>(answer: impl Future<Output = T>) -> Option<T> {
+    within(NAPS, NAP, answer).await
+}
+
+async fn within<T>(naps: u32, nap: Duration, answer: impl Future<Output = T>) -> Option<T> {
     let mut answer = std::pin::pin!(answer);
     for _ in 0..naps {
         tokio::select! {
             biased;
-            answer = &mut answer => return answer,
+            answer = &mut answer => return Some(answer),
             () = tokio::time::sleep(nap) => {}
         }
     }
-    let text = format!("no answer in {} s", nap.as_secs_f64() * f64::from(naps));
-    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, text).into())
+    None
 }
 
 impl ConnectionLike for Patient {

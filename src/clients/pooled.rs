@@ -21,8 +21,9 @@ pub static PROFILE: Profile = Profile {
     name: "pooled",
     summary: "a pool, as redis-py's BlockingConnectionPool or go-redis': a connection is one call's at a time, \
               500 ms to get one, then the call fails",
+    rows: None,
     connect: |access| {
-        let pool = Pool::new(access.connections.max(1));
+        let pool = Pool::new(access.connections.max(1), POOL_TIMEOUT);
         Arc::new(RedisStore::new(access, DEFAULTS, Some(pool)))
     },
 };
@@ -32,6 +33,7 @@ const POOL_TIMEOUT: Duration = Duration::from_millis(500);
 /// Hands out connections by their number, in the order in which they are asked for.
 pub struct Pool {
     size: usize,
+    patience: Duration,
     turns: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<usize>>>,
 }
@@ -44,9 +46,10 @@ pub struct Lease {
 }
 
 impl Pool {
-    fn new(size: usize) -> Self {
+    /// Of so many; a caller that finds all of them in use waits so long.
+    pub fn new(size: usize, patience: Duration) -> Self {
         let idle = Arc::new(Mutex::new((0..size).rev().collect()));
-        Self { size, turns: Arc::new(Semaphore::new(size)), idle }
+        Self { size, patience, turns: Arc::new(Semaphore::new(size)), idle }
     }
 
     /// The number of the connection that the current call holds, taken now if it has none. Outside a
@@ -61,9 +64,9 @@ impl Pool {
     }
 
     async fn lease(&self) -> Result<Lease, StoreError> {
-        let turn = tokio::time::timeout(POOL_TIMEOUT, Arc::clone(&self.turns).acquire_owned()).await;
+        let turn = tokio::time::timeout(self.patience, Arc::clone(&self.turns).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
-            let ms = POOL_TIMEOUT.as_millis();
+            let ms = self.patience.as_millis();
             let text = format!("pool timed out: all {} connections were in use for {ms} ms", self.size);
             return Err(StoreError::NotConnected(text));
         };
@@ -87,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_is_one_calls_until_the_call_ends_and_others_wait_or_fail() {
-        let pool = Pool::new(1);
+        let pool = Pool::new(1, Duration::from_millis(50));
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let holds = as_call(Call::new(0, 0), async {
             let first = pool.lane().await.map(|(lane, _)| lane);

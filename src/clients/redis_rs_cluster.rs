@@ -13,6 +13,7 @@ pub static PROFILE: Profile = Profile {
     name: "redis-rs-cluster",
     summary: "redis-rs 1.x cluster client with its defaults: finds the slots, follows redirections, tries again",
     connect: |access| Arc::new(RedisStore::new(access, MANNER, None)),
+    rows: None,
 };
 
 const MANNER: Manner = Manner {

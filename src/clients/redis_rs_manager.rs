@@ -12,6 +12,7 @@ pub static PROFILE: Profile = Profile {
     name: "redis-rs-manager",
     summary: "redis-rs 1.x ConnectionManager with its defaults: a call waits while it reconnects",
     connect: |access| Arc::new(RedisStore::new(access, MANNER, None)),
+    rows: None,
 };
 
 const MANNER: Manner = Manner { unconnected: Unconnected::Managed, ..DEFAULTS };

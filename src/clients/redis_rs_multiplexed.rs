@@ -21,6 +21,7 @@ pub static PROFILE: Profile = Profile {
     name: "redis-rs-multiplexed",
     summary: "redis-rs 1.x defaults: multiplexed, 500 ms response timeout, no retry, no offline queue",
     connect: |access| Arc::new(RedisStore::new(access, DEFAULTS, None)),
+    rows: None,
 };
 
 /// redis-rs 1.x as it comes.

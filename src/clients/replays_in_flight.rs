@@ -15,6 +15,7 @@ pub static PROFILE: Profile = Profile {
     name: "replays-in-flight",
     summary: "no timeout; sends again what was in flight when the connection broke, as ioredis and Lettuce do",
     connect: |access| Arc::new(RedisStore::new(access, MANNER, None)),
+    rows: None,
 };
 
 const MANNER: Manner =

@@ -19,6 +19,7 @@ pub static PROFILE: Profile = Profile {
     name: "retries-on-timeout",
     summary: "sends again what was not answered, up to 3 times, as redis-py from 6.0 on and go-redis do",
     connect: |access| Arc::new(Retrying { inner: RedisStore::new(access, DEFAULTS, None) }),
+    rows: None,
 };
 
 const RETRIES: u32 = 3;

@@ -14,6 +14,7 @@ pub static PROFILE: Profile = Profile {
     name: "waits-for-reconnect",
     summary: "60 s for a response and as long for a connection, as phpredis with PHP's default_socket_timeout",
     connect: |access| Arc::new(RedisStore::new(access, MANNER, None)),
+    rows: None,
 };
 
 const MANNER: Manner = Manner {

@@ -29,7 +29,7 @@ pub fn install(config: &Config) -> Result<(), String> {
     for (name, foreign) in &config.limiters {
         let taken = |s: &&Spec| s.name == name || s.id.eq_ignore_ascii_case(name);
         let alias = super::ALIASES.iter().any(|a| a.id.eq_ignore_ascii_case(name));
-        if alias || super::ALL.iter().any(&taken) || all().iter().any(taken) {
+        if alias || super::catalogue().iter().any(&taken) || all().iter().any(taken) {
             return Err(format!("limiter '{name}': the lab has one of that name; yours needs another"));
         }
         let spec = spec(name, foreign).map_err(|why| format!("limiter '{name}': {why}"))?;
@@ -158,7 +158,7 @@ pub fn find(name: &str) -> Result<&'static Spec, String> {
     }
     let own = all();
     own.iter().copied().find(|s| s.name == name).ok_or_else(|| {
-        let known: Vec<&str> = super::ALL.iter().chain(&own).map(|s| s.name).collect();
+        let known: Vec<&str> = super::catalogue().iter().chain(&own).map(|s| s.name).collect();
         names::unknown("limiter", name, &known)
     })
 }

@@ -1,5 +1,6 @@
 //! The limiters, one file each with its script beside it. A new one is a file and its line in
-//! [`ALL`]; `rl-lab list`, the help, the README's table and the conformance tests read it.
+//! [`ALL`], or in [`IN_ROWS`] where its store is no Redis; `rl-lab list`, the help, the README's table and the
+//! conformance tests read them.
 
 pub mod async_count_flag;
 pub mod atomic_throttle;
@@ -26,6 +27,7 @@ pub mod login_guard;
 pub mod multi_incr_expire_nx;
 pub mod multi_limit;
 pub mod policies;
+pub mod postgres_row;
 pub mod quota_by_period;
 pub mod regional;
 pub mod set_nx_then_incr;
@@ -44,7 +46,7 @@ pub mod watch_multi_bucket;
 use crate::model::scenario::LimiterRef;
 use crate::ports::limiter::Spec;
 
-/// Every limiter, in the order of the catalogue.
+/// Every limiter whose store is a Redis, or none, in the order of the catalogue.
 pub static ALL: &[&Spec] = &[
     &get_then_incr::SPEC,
     &incr_then_expire::SPEC,
@@ -82,6 +84,17 @@ pub static ALL: &[&Spec] = &[
     &two_key_bucket::SPEC,
     &regional::SPEC,
 ];
+
+/// Every limiter that keeps its counters in rows of a database. What runs all limiters runs on machines without one,
+/// so these are apart: they stand in the scenarios that name them.
+pub static IN_ROWS: &[&Spec] = &[&postgres_row::SPEC];
+
+/// All of both, in the order of the catalogue.
+pub fn catalogue() -> Vec<&'static Spec> {
+    let mut all: Vec<&Spec> = ALL.iter().chain(IN_ROWS).copied().collect();
+    all.sort_by_key(|s| s.id);
+    all
+}
 
 /// A catalogue number that is a limiter with some of its parameters set.
 #[derive(Debug)]
@@ -128,7 +141,7 @@ pub fn resolve(wanted: &LimiterRef) -> Result<LimiterRef, String> {
 /// Finds a limiter by name or catalogue number; the error names the nearest one. A number of
 /// [`ALIASES`] is none: [`resolve`] knows them.
 pub fn find(name: &str) -> Result<&'static Spec, String> {
-    let found = ALL.iter().find(|s| s.name == name || s.id.eq_ignore_ascii_case(name));
+    let found = ALL.iter().chain(IN_ROWS).find(|s| s.name == name || s.id.eq_ignore_ascii_case(name));
     found.copied().map_or_else(|| foreign::find(name), Ok)
 }
 
@@ -138,8 +151,9 @@ mod tests {
 
     #[test]
     fn names_and_catalogue_numbers_are_unique() {
-        for (i, a) in ALL.iter().enumerate() {
-            for b in &ALL[i + 1..] {
+        let all = catalogue();
+        for (i, a) in all.iter().enumerate() {
+            for b in &all[i + 1..] {
                 assert!(a.name != b.name && a.id != b.id, "{} {}", a.name, b.name);
             }
             assert!(ALIASES.iter().all(|p| p.id != a.id), "{}", a.id);

@@ -10,7 +10,7 @@ use crate::model::contract::{Contract, Denials};
 use crate::model::op::Decision;
 use crate::model::units::Cost;
 use crate::ports::BoxFuture;
-use crate::ports::limiter::{Limiter, Settings, Spec, Version, takes_all};
+use crate::ports::limiter::{Limiter, Needs, Settings, Spec, Version, takes_all};
 use crate::ports::store::{Store, StoreError};
 
 pub static SPEC: Spec = Spec {
@@ -21,7 +21,7 @@ pub static SPEC: Spec = Spec {
     known: "exact; heals a key without expiry at the next request",
     params: &[],
     foreign: None,
-    needs_server: Some((Version(7, 0), "EXPIRE takes NX since 7.0")),
+    needs_server: Some(Needs::Since(Version(7, 0), "EXPIRE takes NX since 7.0")),
     check: takes_all,
     contract,
     build: |build| Arc::new(MultiIncrExpireNx { settings: build.settings, store: build.store }),

@@ -15,7 +15,7 @@ use crate::model::servers::Build;
 pub struct ServerSpec {
     /// Unique in the run; part of the container's or folder's name.
     pub name: String,
-    /// Configuration as `redis.conf` names it.
+    /// Configuration as `redis.conf`, or `postgresql.conf`, names it.
     pub config: BTreeMap<String, String>,
     pub program: ServerProgram,
     /// How far its clock is ahead of the machine's, for as long as it lives. `Unsupported` where that
@@ -30,14 +30,22 @@ pub enum ServerProgram {
     Server,
     /// Watches nothing until it is told to by SENTINEL MONITOR. It remembers that across a restart.
     Sentinel,
+    /// A PostgreSQL with the user [`DATABASE_USER`] and the database [`DATABASE`], without a password. Its rows
+    /// outlive a kill.
+    Postgres,
 }
+
+/// Who owns everything in a PostgreSQL of the lab's.
+pub const DATABASE_USER: &str = "rl_lab";
+/// Where everything is.
+pub const DATABASE: &str = "postgres";
 
 /// Where a run's servers come from. One per run; everything it makes carries the run's id and is
 /// journalled before it is made.
 pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Starts a server and returns when it answers PING. On error nothing of it is left running.
+    /// Starts a server and returns when it answers: a PING, or whoever connects to a database. On error nothing of it is left running.
     fn start(&self, spec: ServerSpec) -> BoxFuture<'_, Result<Arc<dyn Server>, BackendError>>;
 
     /// Ends everything this backend started. Safe to call twice.
@@ -55,6 +63,11 @@ pub trait Backend: Send + Sync {
 pub trait Server: Send + Sync {
     fn name(&self) -> &str;
 
+    /// What it is.
+    fn program(&self) -> ServerProgram {
+        ServerProgram::Server
+    }
+
     /// Where clients reach it, and other servers do. Stays the same across `restart` and `rejoin`, but
     /// through published ports: there ask again after one.
     fn address(&self) -> SocketAddr;
@@ -66,7 +79,7 @@ pub trait Server: Send + Sync {
     /// Ends it at once, as a crash would. Its data folder stays.
     fn kill(&self) -> BoxFuture<'_, Result<(), BackendError>>;
 
-    /// Starts it again after `kill`, with the same configuration; returns when it answers PING.
+    /// Starts it again after `kill`, with the same configuration; returns when it answers.
     fn restart(&self) -> BoxFuture<'_, Result<(), BackendError>>;
 
     /// Whether [`Self::isolate`] is possible here.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::BoxFuture;
 use super::clock::Clock;
+use super::database::{Database, Table};
 use super::store::{Store, StoreError};
 use crate::model::contract::Contract;
 use crate::model::foreign::Foreign;
@@ -39,6 +40,8 @@ pub trait Limiter: Send + Sync {
 pub struct Build {
     pub settings: Settings,
     pub store: Arc<dyn Store>,
+    /// What it asks instead, where it [`Needs::Rows`].
+    pub database: Option<Arc<dyn Database>>,
     /// The stores of the other regions, in their order, where there are some.
     pub others: Vec<Arc<dyn Store>>,
     pub clock: Arc<dyn Clock>,
@@ -100,8 +103,8 @@ pub struct Spec {
     /// The verdict it is known for.
     pub known: &'static str,
     pub params: &'static [Param],
-    /// The first server version it runs on, with the reason.
-    pub needs_server: Option<(Version, &'static str)>,
+    /// Which server it needs, where not every Redis will do.
+    pub needs_server: Option<Needs>,
     /// Refuses settings it cannot keep exactly; the message says what it can.
     pub check: fn(&Settings) -> Result<(), String>,
     pub contract: fn(&Settings) -> Contract,
@@ -110,10 +113,48 @@ pub struct Spec {
     pub foreign: Option<&'static Foreign>,
 }
 
+/// A server that a limiter needs.
+#[derive(Debug, Clone, Copy)]
+pub enum Needs {
+    /// A Redis from this version on, with the reason.
+    Since(Version, &'static str),
+    /// A PostgreSQL: the table it keeps its rows in, and every statement it will ask.
+    Rows { table: fn(&Settings) -> Table, statements: fn(&Settings) -> Vec<String> },
+}
+
+impl Needs {
+    /// Why the server of this version will not do, if so.
+    pub fn refuse(self, version: &str) -> Option<String> {
+        let Self::Since(needed, why) = self else { return None };
+        let too_old = Version::parse(version)? < needed;
+        too_old.then(|| format!("needs server {}.{}, this is {version}: {why}", needed.0, needed.1))
+    }
+}
+
 impl Spec {
     /// What its file puts around it, whoever runs it.
     pub fn policy(&self) -> Option<&'static LimiterRef> {
         self.foreign?.policy.as_ref()
+    }
+
+    /// The table it keeps its rows in, where it is asked in SQL.
+    pub fn table(&self, settings: &Settings) -> Option<Table> {
+        match self.needs_server? {
+            Needs::Rows { table, .. } => Some(table(settings)),
+            Needs::Since(..) => None,
+        }
+    }
+
+    /// The statements it will ask.
+    pub fn statements(&self, settings: &Settings) -> Vec<String> {
+        match self.needs_server {
+            Some(Needs::Rows { statements, .. }) => statements(settings),
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn is_in_rows(&self) -> bool {
+        matches!(self.needs_server, Some(Needs::Rows { .. }))
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod backend;
 pub mod checker;
 pub mod clock;
+pub mod database;
 pub mod dial;
 pub mod fault;
 pub mod format;

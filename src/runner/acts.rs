@@ -65,7 +65,8 @@ async fn overfill(connection: &mut Patient, written: u32) -> Result<bool, redis:
 }
 
 pub struct Acts {
-    connection: Patient,
+    /// To a Redis, where the store is one.
+    connection: Option<Patient>,
     recorder: Arc<Recorder>,
     /// What a turn of the busy script takes, in ns.
     turn_ns: u64,
@@ -80,7 +81,7 @@ pub struct Acts {
 impl Acts {
     /// Measures the server's pace where a busy script is planned.
     pub async fn new(
-        connection: Patient,
+        connection: Option<Patient>,
         recorder: Arc<Recorder>,
         plan: &WorkloadPlan,
         faults: Option<Arc<Faults>>,
@@ -129,9 +130,14 @@ impl Acts {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    fn connection(&self) -> Result<Patient, redis::RedisError> {
+        let none = || std::io::Error::other("what is planned is done to a Redis, and there is none").into();
+        self.connection.clone().ok_or_else(none)
+    }
+
     /// Does it, and says what came of it.
     async fn perform(&self, planned: &PlannedAct) -> Result<Option<String>, redis::RedisError> {
-        let mut connection = self.connection.clone();
+        let mut connection = self.connection()?;
         match planned.act {
             Act::ScriptFlush => redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut connection).await?,
             Act::BusyScript => {
@@ -168,7 +174,7 @@ impl Acts {
 
     /// Writes what fills the store. What the store refuses is counted, it is what there is to see.
     async fn fill(&self, planned: &PlannedAct) -> Result<String, redis::RedisError> {
-        let mut connection = self.connection.clone();
+        let mut connection = self.connection()?;
         let (count, bytes) =
             (planned.count.map_or(0, NonZeroU32::get), planned.bytes.map_or(0, NonZeroU32::get));
         let value = vec![b'x'; bytes as usize];
@@ -196,7 +202,7 @@ impl Acts {
     }
 
     async fn busy(&self, us: u64, turns: u64) -> Result<(u64, u64), redis::RedisError> {
-        let mut connection = self.connection.clone();
+        let mut connection = self.connection()?;
         redis::cmd("EVAL").arg(BUSY).arg(0).arg(us).arg(turns).query_async(&mut connection).await
     }
 }

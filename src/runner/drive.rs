@@ -9,9 +9,10 @@ use anyhow::{Context, anyhow};
 
 use super::acts::Acts;
 use super::deploy::Deployed;
+use super::eye::{Closely, Eye, Seen};
 use super::faults::Faults;
 use super::fronts;
-use super::keys::{RoundKeys, held};
+use super::keys::RoundKeys;
 use super::nodes::Processes;
 use super::plan::{CellPlan, Plan};
 use super::reach::{Reach, add_traffic, connect};
@@ -113,12 +114,12 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
     let mut honesty = CellHonesty::default();
     let mut cpu = Duration::ZERO;
     let mut busy = Duration::ZERO;
-    let mut probe = admin(drive.address).await?;
+    let table = drive.cell.spec.table(&drive.cell.settings);
+    let mut probe = Eye::on(drive.address, table).await?;
     let mut stores = connect(drive, &probe, None).await?;
-    let moments = tells_moments(&mut probe).await;
-    let acts =
-        Acts::new(admin(drive.address).await?, Arc::clone(drive.recorder), workload, drive.faults.clone())
-            .await;
+    let moments = tells_moments(&probe).await;
+    let apart = if table.is_none() { Some(admin(drive.address).await?) } else { None };
+    let acts = Acts::new(apart, Arc::clone(drive.recorder), workload, drive.faults.clone()).await;
     let acts = Arc::new(acts.context("the pace of the server's scripts cannot be measured")?);
     let offered = offered(drive);
     let between = between(drive);
@@ -133,7 +134,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let point = drive.cell.crashes.get(index as usize - 1);
         let processes = match workload.nodes_as {
             NodesAs::Processes => {
-                Some(Processes::start(drive, &probe, workload.most_nodes(), point.is_some()).await?)
+                Some(Processes::start(drive, probe.keys()?, workload.most_nodes(), point.is_some()).await?)
             }
             NodesAs::Tasks | NodesAs::Http => None,
         };
@@ -168,7 +169,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         let aging = if time_of(drive.plan, drive.cell) == Time::Skipped {
             let mut stores = vec![probe.clone()];
             for region in drive.regions.iter().skip(1) {
-                stores.push(admin(*region).await?);
+                stores.push(Eye::on(*region, None).await?);
             }
             Some(Arc::new(Aging::new(stores, own.pattern(), moments)))
         } else {
@@ -186,7 +187,10 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         }
         // Who is struck may be another one afterwards, or may have forgotten.
         let one_server = drive.servers().is_empty() && drive.faults.is_none();
-        let before = if one_server { Some(Stats::of(&mut probe).await?) } else { None };
+        let before = match &mut probe {
+            Eye::Keys(patient) if one_server => Some(Stats::of(patient).await?),
+            _ => None,
+        };
         if let Some(faults) = &drive.faults {
             faults.begin().await;
         }
@@ -245,8 +249,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             }
             // What was struck may have taken the lab's own connection with it, and the store elsewhere.
             let there = drive.route.primary().await.map_err(|e| anyhow!("the store cannot be found: {e}"))?;
-            probe = admin(there).await?;
+            probe = Eye::on(there, table).await?;
         }
+        own.outlive(drive, &mut probe).await?;
         settle(&offer.nodes).await;
         if let Some(error) = aging.and_then(|a| a.failure()) {
             return Err(error).context("the expiry of the round's keys cannot be moved on");
@@ -257,8 +262,8 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         if drive.recorder.stopped() {
             break;
         }
-        if let Some(before) = before {
-            let Stats { evicted_keys, noscript, .. } = Stats::of(&mut probe).await?.since(before);
+        if let (Some(before), Eye::Keys(patient)) = (before, &mut probe) {
+            let Stats { evicted_keys, noscript, .. } = Stats::of(patient).await?.since(before);
             drive.recorder.event(Event::Stats { evicted_keys, noscript, at: drive.recorder.now() });
         }
         if drive.servers().is_empty() {
@@ -268,7 +273,7 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
             let mut node = admin(*seed).await?;
             let commands = Stats::of(&mut node).await?.since(*before).commands;
             drive.recorder.event(Event::Load { node: seed.to_string(), commands, at: drive.recorder.now() });
-            own.probe(drive, &mut node).await?;
+            own.probe(drive, &mut Eye::Keys(node)).await?;
         }
         drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });
         let clock_step_ns = drive.recorder.wall_drift_ns() - drift_before;
@@ -347,8 +352,9 @@ fn goes_along(cell: &CellPlan) -> bool {
 }
 
 /// Whether the server tells when a key expires, and not only in how long (from 7.0).
-async fn tells_moments(connection: &mut Patient) -> bool {
-    redis::cmd("PEXPIRETIME").arg("rl-lab:none").query_async::<i64>(connection).await.is_ok()
+async fn tells_moments(eye: &Eye) -> bool {
+    let Eye::Keys(patient) = eye else { return true };
+    redis::cmd("PEXPIRETIME").arg("rl-lab:none").query_async::<i64>(&mut patient.clone()).await.is_ok()
 }
 
 fn span(from: Nanos, to: Nanos) -> Duration {
@@ -367,7 +373,7 @@ async fn crash_first(
     offer: &Offer<'_>,
     point: &CrashPoint,
     processes: Option<&Processes>,
-    (probe, own): (&mut Patient, &RoundKeys),
+    (probe, own): (&mut Eye, &RoundKeys),
 ) -> anyhow::Result<Option<WorkloadPlan>> {
     let with = |calls: &[PlannedCall]| WorkloadPlan { calls: calls.to_vec(), ..offer.plan.clone() };
     let (first, rest) = offer.plan.calls.split_at(1);
@@ -379,10 +385,8 @@ async fn crash_first(
     }
     let mut left = Vec::new();
     for key in own.list(probe).await? {
-        let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(probe).await?;
-        let kind: String = redis::cmd("TYPE").arg(&key).query_async(probe).await?;
-        let holds = held(probe, &key, &kind).await?;
-        left.push(KeyLeft { key, pttl, kind, holds });
+        let Seen { pttl, kind, holds, .. } = probe.look(&key, Closely::Content).await?;
+        left.push(KeyLeft { key, pttl, kind: kind.unwrap_or_default(), holds });
     }
     left.sort_by(|a, b| a.key.cmp(&b.key));
     drive.recorder.event(Event::Crash { point: point.clone(), left, at: drive.recorder.now() });
@@ -392,13 +396,13 @@ async fn crash_first(
 /// Every place in a first call where its node can die: before each exchange with the store, and after
 /// the store applied it. Found by making that call twice: the first one loads scripts.
 async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
-    let mut probe = admin(drive.address).await?;
+    let mut probe = Eye::on(drive.address, drive.cell.spec.table(&drive.cell.settings)).await?;
     let mut steps = Vec::new();
     for round in ["warm", "told"] {
         let told = Arc::new(Told::default());
         let stores = connect(drive, &probe, Some(Arc::clone(&told) as SharedHook)).await?;
         let processes = match drive.cell.setup.workload.nodes_as {
-            NodesAs::Processes => Some(Processes::start(drive, &probe, 1, true).await?),
+            NodesAs::Processes => Some(Processes::start(drive, probe.keys()?, 1, true).await?),
             NodesAs::Tasks | NodesAs::Http => None,
         };
         let nodes = match &processes {
@@ -413,7 +417,7 @@ async fn points(drive: &Drive<'_>) -> anyhow::Result<Vec<CrashPoint>> {
         let (answer, _) = call.await;
         answer.map_err(|e| anyhow!("the call that is to be crashed does not even succeed: {e}"))?;
         for key in own.list(&mut probe).await? {
-            redis::cmd("DEL").arg(key).exec_async(&mut probe).await?;
+            probe.remove(&key).await?;
         }
         steps = processes.map_or_else(|| told.steps(), |p| p.steps(before));
     }
@@ -434,8 +438,10 @@ fn build(
         let clock = clock_of(drive, node, begins);
         let make = |spec: &Spec, settings: Settings, version: u64| {
             let (store, others) = (Arc::clone(&reach.store), reach.others.clone());
+            let database = reach.database.clone();
             let (clock, fleet) = (Arc::clone(&clock), Arc::clone(fleet));
-            (spec.build)(Build { settings, store, others, clock, node: NodeId(node), version, fleet })
+            let node = NodeId(node);
+            (spec.build)(Build { settings, store, database, others, clock, node, version, fleet })
         };
         let mut inner = make(drive.cell.spec, drive.cell.settings.clone(), 0);
         for (number, version) in (1..).zip(&drive.cell.deploys).filter(|(_, v)| v.planned.is_for(node)) {

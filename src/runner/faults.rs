@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::{Barrier, watch};
 
+use super::eye;
 use super::record::Recorder;
-use crate::clients::patient::Patient;
 use crate::faults;
 use crate::model::history::Event;
 use crate::model::scenario::{OutageNeeds, PlannedFault};
@@ -242,7 +242,10 @@ impl Faults {
         let asked = self.now();
         let mut undone = undo().await;
         if let (Ok(()), Some(server)) = (&undone, &struck) {
-            undone = answers(&**server).await;
+            undone = eye::answers(&**server).await.map_err(|why| BackendError::Engine {
+                what: format!("looking whether '{}' answers again", server.name()),
+                why,
+            });
         }
         match undone {
             Ok(()) => {
@@ -286,16 +289,4 @@ enum What<'a> {
     Strike(&'a PlannedFault),
     /// What was struck at that place of the agenda.
     Lift(usize),
-}
-
-/// Whether the server is there again.
-async fn answers(server: &dyn Server) -> Result<(), BackendError> {
-    let probing = async {
-        let mut connection = Patient::connect(server.address()).await?;
-        redis::cmd("PING").exec_async(&mut connection).await
-    };
-    probing.await.map_err(|error| BackendError::Engine {
-        what: format!("looking whether '{}' answers again", server.name()),
-        why: error.to_string(),
-    })
 }

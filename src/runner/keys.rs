@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::drive::Drive;
+use super::eye::{Closely, Eye, Seen};
 use crate::clients::patient::Patient;
 use crate::model::history::Event;
 
@@ -15,9 +16,9 @@ pub struct RoundKeys {
 }
 
 impl RoundKeys {
-    pub async fn from_now(drive: &Drive<'_>, connection: &mut Patient, prefix: &str) -> anyhow::Result<Self> {
+    pub async fn from_now(drive: &Drive<'_>, eye: &mut Eye, prefix: &str) -> anyhow::Result<Self> {
         let before = match drive.cell.process() {
-            Some(_) => Some(keys_of(connection, "").await?.into_iter().collect()),
+            Some(_) => Some(eye.list("").await?.into_iter().collect()),
             None => None,
         };
         Ok(Self { prefix: prefix.to_owned(), before })
@@ -28,8 +29,8 @@ impl RoundKeys {
         if self.before.is_some() { "" } else { &self.prefix }
     }
 
-    pub async fn list(&self, connection: &mut Patient) -> Result<Vec<String>, redis::RedisError> {
-        let mut keys = keys_of(connection, self.pattern()).await?;
+    pub async fn list(&self, eye: &mut Eye) -> anyhow::Result<Vec<String>> {
+        let mut keys = eye.list(self.pattern()).await?;
         if let Some(before) = &self.before {
             keys.retain(|key| !before.contains(key));
         }
@@ -37,20 +38,34 @@ impl RoundKeys {
     }
 
     /// Lists the round's keys (a limiter may put something before the key it was given) to the end and records the expiry of each.
-    pub async fn probe(&self, drive: &Drive<'_>, connection: &mut Patient) -> anyhow::Result<()> {
-        for key in self.list(connection).await? {
-            let pttl: i64 = redis::cmd("PTTL").arg(&key).query_async(connection).await?;
-            let (mut holds, mut bytes, mut kind) = (None, None, None);
-            if drive.cell.setup.observe.memory {
-                let told: String = redis::cmd("TYPE").arg(&key).query_async(connection).await?;
-                holds = held(connection, &key, &told).await?;
-                bytes = memory(connection, &key).await?;
-                kind = Some(told).filter(|k| k != "none");
-            }
-            drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
+    pub async fn probe(&self, drive: &Drive<'_>, eye: &mut Eye) -> anyhow::Result<()> {
+        let closely = if drive.cell.setup.observe.memory { Closely::Memory } else { Closely::Expiry };
+        for key in self.list(eye).await? {
+            let seen = eye.look(&key, closely).await?;
+            record(drive, key, seen);
         }
         Ok(())
     }
+
+    /// Takes down which rows are within their windows, and lets those be over: whatever a later look finds stays
+    /// until somebody removes it. Keys say themselves how long they live, so nothing is done to them.
+    pub async fn outlive(&self, drive: &Drive<'_>, eye: &mut Eye) -> anyhow::Result<()> {
+        let (Eye::Rows(..), Some(window)) = (&*eye, drive.cell.contract().key_ttl_at_most) else {
+            return Ok(());
+        };
+        for key in self.list(eye).await? {
+            let seen = eye.look(&key, Closely::Expiry).await?;
+            if seen.pttl > 0 {
+                record(drive, key, seen);
+            }
+        }
+        eye.outlive(self.pattern(), window.millis()).await
+    }
+}
+
+fn record(drive: &Drive<'_>, key: String, Seen { pttl, kind, holds, bytes }: Seen) {
+    let kind = kind.filter(|k| k != "none");
+    drive.recorder.event(Event::Probe { key, pttl, at: drive.recorder.now(), holds, bytes, kind });
 }
 
 /// The keys that hold this prefix, each once.
@@ -92,7 +107,7 @@ pub async fn held(connection: &mut Patient, key: &str, kind: &str) -> anyhow::Re
 }
 
 /// What the server says the key takes, all its members counted.
-async fn memory(connection: &mut Patient, key: &str) -> anyhow::Result<Option<u64>> {
+pub async fn memory(connection: &mut Patient, key: &str) -> anyhow::Result<Option<u64>> {
     let ask = redis::cmd("MEMORY").arg("USAGE").arg(key).arg("SAMPLES").arg(0).to_owned();
     Ok(ask.query_async(connection).await?)
 }

@@ -10,6 +10,7 @@ pub mod drive;
 pub mod execute;
 pub mod exit;
 pub mod explore;
+mod eye;
 mod faults;
 mod fronts;
 pub mod gate;

@@ -3,6 +3,7 @@
 mod overrides;
 mod policy;
 mod repeat;
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -305,6 +306,7 @@ fn chosen(scenario: &Scenario, changes: &Overrides) -> Result<Vec<(Variant, bool
             for other in &scenario.variants {
                 let policy = own.clone().or_else(|| other.policy.clone());
                 let same = Variant { limiter: wanted.clone(), policy, client: other.client.clone() };
+                let same = rows::with_its_client(same, spec);
                 if !chosen.contains(&same) {
                     chosen.push(same);
                 }
@@ -430,7 +432,8 @@ fn cell(
         Some(foreign) => refused.or_else(|| in_processes(&mut setup, foreign, scenario.time).err()),
         None => refused,
     };
-    let client = clients::find(variant.client.as_deref().unwrap_or(clients::DEFAULT))?;
+    let refused = refused.or_else(|| rows::settle(&mut setup, spec).err());
+    let client = rows::client(variant, spec)?;
     let name = vary.map(|v| v.name.as_str());
     let known = if scenario.expect_as_matrix { Some(matrix::embedded()?) } else { None };
     let expected = |check: &String, backend: &str| {

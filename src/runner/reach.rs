@@ -6,14 +6,15 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::drive::Drive;
+use super::eye::Eye;
 use crate::clients::Access;
 use crate::clients::declared_keys::{DeclaredKeys, Touched};
 use crate::clients::far::Far;
-use crate::clients::patient::Patient;
 use crate::model::history::Event;
 use crate::model::report::CellHonesty;
 use crate::model::scenario::NodesAs;
 use crate::model::units::OpId;
+use crate::ports::database::Database;
 use crate::ports::route::{Configured, Route};
 use crate::ports::store::{SharedHook, Store};
 use crate::workloads;
@@ -21,6 +22,8 @@ use crate::workloads;
 /// What an app server reaches.
 pub struct Reach {
     pub store: Arc<dyn Store>,
+    /// What it asks instead, where its limiter keeps its counters in rows.
+    pub database: Option<Arc<dyn Database>>,
     /// In the order of their regions, without its own.
     pub others: Vec<Arc<dyn Store>>,
 }
@@ -28,7 +31,7 @@ pub struct Reach {
 /// One store per node, connected unless the pool is to be cold. The first node's has a hook of its own.
 pub async fn connect(
     drive: &Drive<'_>,
-    admin: &Patient,
+    admin: &Eye,
     first: Option<SharedHook>,
 ) -> anyhow::Result<Vec<Reach>> {
     let workload = &drive.cell.setup.workload;
@@ -53,10 +56,15 @@ pub async fn connect(
         let others = others
             .map(|(_, at)| connect(Access { route: configured(at), hook: beyond(drive), ..access.clone() }));
         let others: Vec<Arc<dyn Store>> = others.collect();
+        let statements = drive.cell.spec.statements(&drive.cell.settings);
+        let database = drive.cell.client.rows.map(|rows| rows(access.clone(), statements));
+        if let Some(database) = database.as_ref().filter(|_| !workload.cold_pool) {
+            database.warm_up().await.with_context(unreachable)?;
+        }
         let store: Arc<dyn Store> = if drive.cell.setup.observe.keys {
             let user = format!("rl-lab-{node}");
             let touched = touched(drive);
-            let store = DeclaredKeys::connect(connect, access, admin.clone(), &user, touched).await;
+            let store = DeclaredKeys::connect(connect, access, admin.keys()?.clone(), &user, touched).await;
             Arc::new(store.with_context(unreachable)?)
         } else {
             connect(access)
@@ -64,7 +72,7 @@ pub async fn connect(
         for store in std::iter::once(&store).chain(&others).filter(|_| !workload.cold_pool) {
             store.warm_up().await.with_context(unreachable)?;
         }
-        all.push(Reach { store, others });
+        all.push(Reach { store, database, others });
     }
     Ok(all)
 }
@@ -98,8 +106,9 @@ fn beyond(drive: &Drive<'_>) -> Option<SharedHook> {
 
 /// What they have sent so far.
 pub fn add_traffic(honesty: &mut CellHonesty, all: &[Reach]) {
-    for store in all.iter().flat_map(|reach| std::iter::once(&reach.store).chain(&reach.others)) {
-        let traffic = store.traffic();
+    let stores = all.iter().flat_map(|reach| std::iter::once(&reach.store).chain(&reach.others));
+    let databases = all.iter().filter_map(|reach| reach.database.as_ref());
+    for traffic in stores.map(|store| store.traffic()).chain(databases.map(|d| d.traffic())) {
         honesty.commands += traffic.commands;
         honesty.round_trips += traffic.round_trips;
     }

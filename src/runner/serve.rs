@@ -52,6 +52,9 @@ impl Served {
     fn meant(&self, limit: Limit, window: Window, redis: &str) -> Result<Meant, String> {
         let limiter = limiters::resolve(&self.limiter)?;
         let spec = limiters::find(&limiter.name)?;
+        if spec.is_in_rows() {
+            return Err(format!("'{}' asks no Redis, and a process is told of nothing else", spec.name));
+        }
         let settings = Settings::new(spec, limit, window, &limiter.params)?;
         let client = clients::find(&self.client)?;
         let policy = match self.around() {
@@ -202,6 +205,7 @@ impl Node {
         }
         let mut contract = (spec.contract)(&settings);
         let build = Build {
+            database: None,
             settings: settings.clone(),
             store: Arc::clone(&store),
             others: Vec::new(),

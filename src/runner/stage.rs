@@ -92,12 +92,17 @@ fn configured(address: SocketAddr) -> (Arc<dyn Route>, Option<Arc<Configured>>) 
     (Arc::clone(&configured) as Arc<dyn Route>, Some(configured))
 }
 
+/// Whether what breaks for one of them breaks for the other.
+fn same_ground(one: &CellPlan, other: &CellPlan) -> bool {
+    one.variation == other.variation && one.setup.topology == other.setup.topology
+}
+
 /// The cells that are driven at the same time, group by group, by their places in the plan.
 pub fn groups(cells: &[CellPlan], together: bool) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, cell) in cells.iter().enumerate() {
         match groups.last_mut() {
-            Some(last) if together && cells[last[0]].variation == cell.variation => last.push(place),
+            Some(last) if together && same_ground(&cells[last[0]], cell) => last.push(place),
             _ => groups.push(vec![place]),
         }
     }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::eye::Eye;
 use super::record::{Recorder, Stop};
-use crate::clients::patient::Patient;
 use crate::model::scenario::PlannedClock;
 use crate::model::units::{Nanos, Window};
 use crate::ports::BoxFuture;
@@ -100,12 +100,12 @@ impl RoundTime {
 /// Moves the expiry of a round's keys.
 pub struct Aging {
     /// To each store that keeps some of them.
-    stores: Vec<Patient>,
+    stores: Vec<Eye>,
     prefix: String,
     /// Whether the server tells expiries as moments (from 7.0), which leaves nothing to rounding.
     moments: bool,
     aged_ms: AtomicU64,
-    failed: Mutex<Option<redis::RedisError>>,
+    failed: Mutex<Option<anyhow::Error>>,
 }
 
 /// Every key once, however the listing may repeat them.
@@ -129,7 +129,7 @@ end
 return 1";
 
 impl Aging {
-    pub fn new(stores: Vec<Patient>, prefix: &str, moments: bool) -> Self {
+    pub fn new(stores: Vec<Eye>, prefix: &str, moments: bool) -> Self {
         let (prefix, failed) = (prefix.to_owned(), Mutex::new(None));
         Self { stores, prefix, moments, aged_ms: AtomicU64::new(0), failed }
     }
@@ -139,7 +139,11 @@ impl Aging {
         let mut eval = redis::cmd("EVAL");
         eval.arg(AGE).arg(0).arg(format!("*{}*", self.prefix)).arg(ms).arg(i32::from(self.moments));
         for store in &self.stores {
-            if let Err(error) = eval.exec_async(&mut store.clone()).await {
+            let aged = match store.clone() {
+                Eye::Keys(mut patient) => eval.exec_async(&mut patient).await.map_err(anyhow::Error::from),
+                mut rows => rows.outlive(&self.prefix, ms).await,
+            };
+            if let Err(error) = aged {
                 *self.slot() = Some(error);
                 return false;
             }
@@ -148,7 +152,7 @@ impl Aging {
         true
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<redis::RedisError>> {
+    fn slot(&self) -> MutexGuard<'_, Option<anyhow::Error>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,7 +161,7 @@ impl Aging {
     }
 
     /// Why time could not be skipped, if so.
-    pub fn failure(&self) -> Option<redis::RedisError> {
+    pub fn failure(&self) -> Option<anyhow::Error> {
         self.slot().take()
     }
 }

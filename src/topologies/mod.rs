@@ -2,6 +2,7 @@
 
 mod ask;
 pub mod cluster;
+pub mod postgres;
 pub mod regions;
 pub mod replica;
 pub mod sentinel;
@@ -11,8 +12,14 @@ mod wiring;
 use crate::model::names;
 use crate::ports::topology::Topology;
 
-pub static ALL: &[&dyn Topology] =
-    &[&single::Single, &replica::Replica, &sentinel::Sentinel, &cluster::Cluster, &regions::Regions];
+pub static ALL: &[&dyn Topology] = &[
+    &single::Single,
+    &replica::Replica,
+    &sentinel::Sentinel,
+    &cluster::Cluster,
+    &regions::Regions,
+    &postgres::Postgres,
+];
 
 /// A primary, so many replicas and so many sentinels, as faults name them.
 fn named(replicas: u32, sentinels: usize) -> Vec<String> {

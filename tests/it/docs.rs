@@ -10,7 +10,7 @@ fn row(cells: &[&str]) -> String {
 
 #[test]
 fn the_readme_lists_every_limiter_as_the_catalogue_does() {
-    for s in limiters::ALL {
+    for s in limiters::catalogue() {
         let row = row(&[s.id, &format!("`{}`", s.name), s.summary, s.sends, s.known]);
         assert!(README.contains(&row), "README.md lacks the row\n{row}");
     }

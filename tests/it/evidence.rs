@@ -129,6 +129,7 @@ async fn a_late_call_finds_the_state_it_is_late_for() {
         let settings = Settings::new(spec, Limit::new(10).unwrap(), window, &Default::default()).unwrap();
         let clock = Arc::new(Late(AtomicI64::new(1_800_000_000_000_000)));
         let limiter = (spec.build)(Build {
+            database: None,
             settings,
             store: ground.store(None),
             others: Vec::new(),

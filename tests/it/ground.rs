@@ -151,6 +151,7 @@ impl Variant {
 
     pub fn build(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Limiter> {
         (self.spec.build)(Build {
+            database: None,
             settings: self.settings.clone(),
             store,
             others: Vec::new(),

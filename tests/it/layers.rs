@@ -19,7 +19,9 @@ const FAMILIES: [&str; 9] = [
     "explorer",
     "formats",
 ];
-const BETWEEN_PORTS: [(&str, &str); 13] = [
+const BETWEEN_PORTS: [(&str, &str); 15] = [
+    ("limiter", "database"),
+    ("database", "store"),
     ("limiter", "clock"),
     ("limiter", "store"),
     ("workload", "limiter"),

@@ -277,6 +277,7 @@ async fn a_version_that_takes_anothers_place_writes_over_none_of_its_entries() {
         let mut passed = 0;
         for version in 0..3 {
             let limiter = (variant.spec.build)(Build {
+                database: None,
                 settings: variant.settings.clone(),
                 store: ground.store(None),
                 others: Vec::new(),

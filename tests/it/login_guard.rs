@@ -14,6 +14,7 @@ use crate::ground::{Ground, Variant};
 fn guard(ground: &Ground, params: &[(&str, &str)]) -> LoginGuard {
     let settings = Variant::of("login-guard", 4, params).settings;
     LoginGuard::new(Build {
+        database: None,
         settings,
         store: ground.store(None),
         others: Vec::new(),

@@ -28,6 +28,7 @@ mod metrics;
 mod models;
 mod mutants;
 mod polling;
+mod postgres;
 mod race;
 mod refusals;
 mod reported;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::{Halt, Run, environment, panic_text};
+use crate::limiters;
 use crate::model::history::{CellHeader, Event};
 use crate::model::report::{self, ServerInfo};
 use crate::model::scenario::{NodesAs, Setup, Time, TopologyPlan};
 use crate::ports::backend::{Backend, BackendError};
-use crate::ports::limiter::Version;
 use crate::ports::topology::Deployment;
 use crate::runner::drive::{self, Drive};
+use crate::runner::eye;
 use crate::runner::faults::Faults;
 use crate::runner::modules::{self, Lack};
 use crate::runner::nodes;
@@ -75,6 +76,9 @@ impl Run<'_> {
                 topology = &setup.topology;
                 deployed = self.deploy(backend, topology, number, times).await?;
                 server = introduced(&deployed).await?;
+                // A server of another kind is more ground.
+                backend.describe(&mut self.report.honesty);
+                self.recorder.event(Event::Ground { honesty: self.report.honesty.clone() });
             }
             used = !setup.faults.is_empty();
             let stage = match &deployed {
@@ -289,8 +293,7 @@ type Deployed = Result<Arc<Deployment>, String>;
 /// How the servers introduce themselves.
 async fn introduced(deployed: &Deployed) -> Result<ServerInfo, Halt> {
     let Ok(deployment) = deployed else { return Ok(ServerInfo::default()) };
-    let mut admin = drive::admin(deployment.primary.address()).await.map_err(environment)?;
-    drive::server_info(&mut admin).await.map_err(environment)
+    eye::introduced(&*deployment.primary, limiters::postgres_row::TABLES).await.map_err(environment)
 }
 
 async fn stop(deployed: &Deployed) -> Result<(), Halt> {
@@ -302,12 +305,8 @@ async fn stop(deployed: &Deployed) -> Result<(), Halt> {
 
 /// What the history says about a cell before it is driven.
 pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) -> CellHeader {
-    let too_old = cell.spec.needs_server.and_then(|(needed, why)| {
-        // Valkey's first version is newer than every Redis a limiter here asks for.
-        let found = Version::parse(&server.version)?;
-        (found < needed)
-            .then(|| format!("needs server {}.{}, this is {}: {why}", needed.0, needed.1, server.version))
-    });
+    // Valkey's first version is newer than every Redis a limiter here asks for.
+    let too_old = cell.spec.needs_server.and_then(|needs| needs.refuse(&server.version));
     let refused = cell.refused.as_ref().map(|why| format!("refused: {why}"));
     let not_run = refused.or(too_old).or_else(|| too_long(plan, cell));
     CellHeader {

@@ -230,6 +230,7 @@ impl Client {
         }
         self.limiter.get_or_insert_with(|| {
             (recipe.spec.build)(Build {
+                database: None,
                 settings: recipe.settings.clone(),
                 store: Arc::clone(&self.store),
                 others: Vec::new(),

@@ -20,7 +20,7 @@ use crate::model::scenario::LimiterRef;
 use crate::model::schedule::Budget;
 use crate::model::units::{Limit, Seed, Window};
 use crate::model::verdict::{Finding, Standing, Verdict};
-use crate::ports::limiter::{Settings, Spec, Version};
+use crate::ports::limiter::{Settings, Spec};
 use crate::runner::modules;
 
 /// What is to be explored, or gone through again.
@@ -60,6 +60,9 @@ impl Target {
     pub fn of(wanted: &LimiterRef, limits: &[Limit], window: Window, own: bool) -> Result<Self, String> {
         let limiter = limiters::resolve(wanted)?;
         let spec = limiters::find(&limiter.name)?;
+        if spec.is_in_rows() {
+            return Err(format!("'{}' asks no Redis: the search holds the commands of one", spec.name));
+        }
         let built_for = spec.foreign.filter(|_| own);
         let window = built_for.and_then(|f| f.window).unwrap_or(window);
         window_fits(window)?;
@@ -481,10 +484,7 @@ fn at_most(p: f64) -> String {
 }
 
 fn too_old(target: &Target, server: &ServerInfo) -> Option<String> {
-    let (needed, why) = target.spec.needs_server?;
-    let found = Version::parse(&server.version)?;
-    (found < needed)
-        .then(|| format!("needs server {}.{}, this is {}: {why}", needed.0, needed.1, server.version))
+    target.spec.needs_server?.refuse(&server.version)
 }
 
 fn quoted(text: &str) -> String {

@@ -26,6 +26,7 @@ static STRUCK: AtomicBool = AtomicBool::new(false);
 static FRESH: AtomicU32 = AtomicU32::new(0);
 
 pub static PROFILE: Profile = Profile {
+    rows: None,
     name: "mutated",
     summary: "changes what is sent",
     connect: |access| Arc::new(Mutated::new(access)),

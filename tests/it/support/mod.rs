@@ -17,7 +17,7 @@ pub use call::{Done, Living};
 pub use traces::{engine_traces, processes_that_name, run_id};
 
 /// What names this machine's engine and servers; every other variable stays outside.
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 9] = [
     "PATH",
     "HOME",
     "XDG_CACHE_HOME",
@@ -26,6 +26,7 @@ const KEPT: [&str; 8] = [
     "RL_LAB_IMAGE",
     "RL_LAB_REDIS_SERVER",
     "RL_LAB_SERVERS",
+    "RL_LAB_POSTGRES",
 ];
 
 /// No engine answers there.
