@@ -33,6 +33,9 @@ const DEFAULTS_ROWS: &[(&str, &str)] =
 pub fn of(spec: &ServerSpec, folder: &str, fixed: &[(&str, &str)]) -> Result<Vec<String>, BackendError> {
     check_name("server", &spec.name)
         .map_err(|why| BackendError::StartFailed { server: spec.name.clone(), why })?;
+    if spec.program == ServerProgram::Postgres && spec.clock.is_some() {
+        return Err(BackendError::Unsupported("the clock of a PostgreSQL cannot be set apart".to_owned()));
+    }
     let (reserved, defaults) = match spec.program {
         ServerProgram::Server => (RESERVED, DEFAULTS),
         ServerProgram::Sentinel => (RESERVED, [].as_slice()),

@@ -18,7 +18,7 @@ use super::journal::Made;
 use super::network::Path;
 use super::{arguments, last_words, preload, probe};
 use crate::ports::BoxFuture;
-use crate::ports::backend::{BackendError, Server, ServerSpec};
+use crate::ports::backend::{BackendError, Server, ServerProgram, ServerSpec};
 
 /// Between two attempts to reach a server that starts.
 const POLL: Duration = Duration::from_millis(5);
@@ -41,8 +41,7 @@ pub struct Container {
 impl Container {
     /// Makes the container and waits until its server answers. On error it is removed again.
     pub async fn start(shared: Arc<Shared>, spec: &ServerSpec) -> Result<Self, BackendError> {
-        // Everybody can reach it who is on the run's own network, and that is nobody else.
-        let settings = arguments::of(spec, create::FOLDER, &[("port", "6379"), ("protected-mode", "no")])?;
+        let settings = arguments::of(spec, create::FOLDER, create::fixed(spec.program))?;
         let name = spec.name.clone();
         let container = format!("rl-lab-{}-{name}", shared.journal.run());
         if shared.engine.docker.inspect_container(&container, None).await.is_ok() {
@@ -95,7 +94,7 @@ impl Container {
             return Ok(());
         }
         let about = self.inspect("looking for").await?;
-        let lent = create::bridge_address(&about, &self.shared.network.name).map(|a| a.ip());
+        let lent = create::bridge_address(&about, &self.shared.network.name, 0).map(|a| a.ip());
         let wanted = self.shared.network.wanted().clone();
         if !wanted.iter().any(|address| Some(IpAddr::V4(*address)) == lent) {
             return Ok(());
@@ -161,7 +160,7 @@ impl Container {
                 address = self.look().await?;
             }
             if let Some(address) = address {
-                match probe::ready(address).await {
+                match probe::serves(self.spec.program, address).await {
                     Ok(()) => {
                         preload::verify(&self.spec, address).await?;
                         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
@@ -186,13 +185,15 @@ impl Container {
             return Err(BackendError::StartFailed { server: self.name.clone(), why });
         }
         Ok(match self.shared.network.path {
-            Path::BridgeIp => create::bridge_address(&about, &self.shared.network.name),
+            Path::BridgeIp => {
+                create::bridge_address(&about, &self.shared.network.name, create::port(self.spec.program))
+            }
             Path::PublishedPort => self.published_address(&about).await,
         })
     }
 
     async fn published_address(&self, about: &ContainerInspectResponse) -> Option<SocketAddr> {
-        let port = create::published_port(about)?;
+        let port = create::published_port(about, create::port(self.spec.program))?;
         let host = match self.handle.lock().await.as_ref() {
             Some(handle) => handle.get_host().await.ok()?.to_string(),
             None => return None,
@@ -253,6 +254,10 @@ impl Drop for Container {
 impl Server for Container {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn program(&self) -> ServerProgram {
+        self.spec.program
     }
 
     fn address(&self) -> SocketAddr {

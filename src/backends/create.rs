@@ -18,7 +18,25 @@ use crate::ports::backend::{BackendError, ServerProgram, ServerSpec};
 pub const FOLDER: &str = "/data";
 
 /// The server's port inside its container.
-const PORT: u16 = 6379;
+pub fn port(program: ServerProgram) -> u16 {
+    match program {
+        ServerProgram::Server | ServerProgram::Sentinel => 6379,
+        ServerProgram::Postgres => 5432,
+    }
+}
+
+/// What the backend decides of a server's configuration. Everybody can reach it who is on the run's own network, and
+/// that is nobody else.
+pub fn fixed(program: ServerProgram) -> &'static [(&'static str, &'static str)] {
+    match program {
+        ServerProgram::Server | ServerProgram::Sentinel => &[("port", "6379"), ("protected-mode", "no")],
+        ServerProgram::Postgres => &[
+            ("listen_addresses", "*"),
+            ("unix_socket_directories", ""),
+            ("dynamic_shared_memory_type", "mmap"),
+        ],
+    }
+}
 
 /// Has testcontainers create the container and start it.
 pub async fn make(
@@ -27,13 +45,18 @@ pub async fn make(
     spec: &ServerSpec,
     settings: Vec<String>,
 ) -> Result<ContainerAsync<GenericImage>, BackendError> {
-    let (algorithm, id) = shared.image.id.split_once(':').unwrap_or(("sha256", &shared.image.id));
+    let of = shared.image_of(spec.program).await?;
+    let (algorithm, id) = of.id.split_once(':').unwrap_or(("sha256", &of.id));
     let publish = shared.network.path == Path::PublishedPort;
     let mut image = GenericImage::new(algorithm, id);
     if publish {
-        image = image.with_exposed_port(PORT.tcp());
+        image = image.with_exposed_port(port(spec.program).tcp());
     }
-    let command = std::iter::once("redis-server".to_owned()).chain(settings);
+    let program = match spec.program {
+        ServerProgram::Server | ServerProgram::Sentinel => vec!["redis-server"],
+        ServerProgram::Postgres => vec!["postgres", "-D", FOLDER],
+    };
+    let command = program.into_iter().map(str::to_owned).chain(settings);
     let mut request = image.with_cmd(command);
     if let Some(clock) = spec.clock {
         let inside = format!("/{}", preload::FILE);
@@ -56,15 +79,15 @@ pub async fn make(
         .map_err(|error| BackendError::StartFailed { server: spec.name.clone(), why: with_causes(&error) })
 }
 
-pub fn bridge_address(about: &ContainerInspectResponse, network: &str) -> Option<SocketAddr> {
+pub fn bridge_address(about: &ContainerInspectResponse, network: &str, port: u16) -> Option<SocketAddr> {
     let networks = about.network_settings.as_ref()?.networks.as_ref()?;
     let ip: IpAddr = networks.get(network)?.ip_address.as_ref()?.parse().ok()?;
-    Some(SocketAddr::new(ip, PORT))
+    Some(SocketAddr::new(ip, port))
 }
 
-pub fn published_port(about: &ContainerInspectResponse) -> Option<u16> {
+pub fn published_port(about: &ContainerInspectResponse, port: u16) -> Option<u16> {
     let ports = about.network_settings.as_ref()?.ports.as_ref()?;
-    let bindings = ports.get(&format!("{PORT}/tcp"))?.as_ref()?;
+    let bindings = ports.get(&format!("{port}/tcp"))?.as_ref()?;
     bindings.first()?.host_port.as_ref()?.parse().ok()
 }
 

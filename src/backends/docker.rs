@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::container::Container;
 use super::engine::Engine;
 use super::gate::{self, Gate};
-use super::image::Image;
+use super::image::{self, Image};
 use super::journal::{Journal, Made};
 use super::network::{self, Network, Path};
 use super::shut_down;
 use crate::model::report::Honesty;
 use crate::ports::BoxFuture;
-use crate::ports::backend::{Backend, BackendError, Server, ServerSpec};
+use crate::ports::backend::{Backend, BackendError, Server, ServerProgram, ServerSpec};
 
 /// A run's containers on its own network. Used on the runtime it was opened on.
 pub struct Docker {
@@ -32,6 +32,21 @@ pub struct Shared {
     pub gate: Gate,
     pub journal: Arc<Journal>,
     because: String,
+    /// Found with the first server that needs it.
+    postgres: tokio::sync::OnceCell<Image>,
+}
+
+impl Shared {
+    /// What a server of this kind is made of.
+    pub async fn image_of(&self, program: ServerProgram) -> Result<&Image, BackendError> {
+        match program {
+            ServerProgram::Server | ServerProgram::Sentinel => Ok(&self.image),
+            ServerProgram::Postgres => {
+                let found = self.postgres.get_or_try_init(|| image::of_postgres(&self.engine)).await;
+                found.map_err(BackendError::Missing)
+            }
+        }
+    }
 }
 
 impl Docker {
@@ -49,7 +64,8 @@ impl Docker {
             .await
             .map_err(|why| BackendError::Engine { what: format!("creating network {name}"), why })?;
         let gate = Gate::new();
-        let shared = Shared { engine, image, network, start_timeout, gate, journal, because };
+        let postgres = tokio::sync::OnceCell::new();
+        let shared = Shared { engine, image, network, start_timeout, gate, journal, because, postgres };
         Ok(Self { shared: Arc::new(shared), servers: Servers::default() })
     }
 }
@@ -100,6 +116,9 @@ impl Backend for Docker {
     fn describe(&self, honesty: &mut Honesty) {
         honesty.backend = self.name().to_owned();
         honesty.chosen_because = format!("{}; image {}", self.shared.because, self.shared.image.because);
+        if let Some(own) = self.shared.postgres.get() {
+            honesty.chosen_because += &format!("; PostgreSQL from {} ({})", own.name, own.because);
+        }
         honesty.network_path = Some(self.shared.network.path.name().to_owned());
         honesty.engine = Some(self.shared.engine.version.clone());
         honesty.api = Some(self.shared.engine.api.clone());

@@ -16,6 +16,11 @@ pub const PINNED: &str = "redis:8.2.3";
 /// What `scripts/build-image` makes.
 const BUILT_HERE: &str = "rl-lab-redis:";
 
+/// What `scripts/build-image --postgres` makes.
+const POSTGRES_BUILT_HERE: &str = "rl-lab-postgres:";
+const NO_POSTGRES: &str = "there is no image of a PostgreSQL; make one from the server of this host with \
+                           `scripts/build-image --postgres`, or use --backend local";
+
 const PULL_WITHIN: Duration = Duration::from_secs(60);
 
 /// The image of a run.
@@ -78,11 +83,7 @@ pub async fn choice(engine: &Engine, options: &BackendOptions) -> Result<Choice,
         };
         return Ok(choose(asked, present, &[]));
     }
-    let list = ListImagesOptionsBuilder::new().build();
-    let mut images = engine.docker.list_images(Some(list)).await.map_err(|e| explain(&e))?;
-    images.sort_by_key(|image| std::cmp::Reverse(image.created));
-    let tags: Vec<String> = images.into_iter().flat_map(|image| image.repo_tags).collect();
-    Ok(choose(None, false, &tags))
+    Ok(choose(None, false, &tags(engine).await?))
 }
 
 /// Finds the image, pulling it if it is not there. The error says how else to get one.
@@ -115,6 +116,32 @@ pub async fn resolve(
 /// somebody else's.
 fn may_pull(options: &BackendOptions) -> Result<(), String> {
     options.server.map_or(Ok(()), |build| Err(builds::no_image(build)))
+}
+
+/// The image of a PostgreSQL: asked for, or built here. It holds a data folder that anybody may connect to, so no
+/// official image will do, and none is pulled.
+pub async fn of_postgres(engine: &Engine) -> Result<Image, String> {
+    let asked = std::env::var("RL_LAB_POSTGRES_IMAGE").ok().filter(|name| !name.is_empty());
+    let (name, because) = match asked {
+        Some(name) => (with_tag(&name), "named by RL_LAB_POSTGRES_IMAGE"),
+        None => {
+            let built = tags(engine).await?.into_iter().find(|tag| tag.starts_with(POSTGRES_BUILT_HERE));
+            (built.ok_or(NO_POSTGRES)?, "built on this host")
+        }
+    };
+    let about = engine.docker.inspect_image(&name).await.map_err(|e| {
+        format!("image {name}: {}; name one that `scripts/build-image --postgres` made", explain(&e))
+    })?;
+    let id = about.id.unwrap_or_default();
+    Ok(Image { name, digest: id.clone(), id, because: because.to_owned() })
+}
+
+/// Newest first.
+async fn tags(engine: &Engine) -> Result<Vec<String>, String> {
+    let list = ListImagesOptionsBuilder::new().build();
+    let mut images = engine.docker.list_images(Some(list)).await.map_err(|e| explain(&e))?;
+    images.sort_by_key(|image| std::cmp::Reverse(image.created));
+    Ok(images.into_iter().flat_map(|image| image.repo_tags).collect())
 }
 
 async fn pull(engine: &Engine, name: &str) -> Result<(), String> {

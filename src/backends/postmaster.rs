@@ -48,11 +48,6 @@ impl Postmaster {
     ) -> Result<Self, BackendError> {
         let settings = arguments::of(spec, "", &[])?;
         let failed = |why: String| BackendError::StartFailed { server: spec.name.clone(), why };
-        if spec.clock.is_some() {
-            return Err(BackendError::Unsupported(
-                "the clock of a PostgreSQL cannot be set apart".to_owned(),
-            ));
-        }
         let folder = shared.folder.join(&spec.name);
         std::fs::create_dir(&folder).map_err(|e| failed(format!("{}: {e}", folder.display())))?;
         let (from, to) = (Arc::clone(&installed), folder.join(DATA));

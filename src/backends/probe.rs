@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::ports::backend::{DATABASE, DATABASE_USER};
+use crate::ports::backend::{DATABASE, DATABASE_USER, ServerProgram};
 
 /// For one attempt. Short, because an address that does not exist yet may stay silent.
 const ATTEMPT: Duration = Duration::from_millis(250);
@@ -26,6 +26,14 @@ pub async fn ping(address: SocketAddr, limit: Duration) -> Result<(), String> {
 /// A PING with the limit that suits a wait for readiness.
 pub async fn ready(address: SocketAddr) -> Result<(), String> {
     ping(address, ATTEMPT).await
+}
+
+/// The same for whatever the server is.
+pub async fn serves(program: ServerProgram, address: SocketAddr) -> Result<(), String> {
+    match program {
+        ServerProgram::Server | ServerProgram::Sentinel => ready(address).await,
+        ServerProgram::Postgres => lets_in(address).await,
+    }
 }
 
 /// The pid of the process that serves this address. `None` if it wants a password first.
