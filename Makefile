@@ -27,6 +27,7 @@ demo: build
 test:
 	@scripts/setup all || { [ -z "$$RL_LAB_REQUIRE_ENGINES" ] && echo 'going on: tests that need it are skipped'; }
 	@scripts/build-image --if-useful
+	@scripts/build-image --postgres --if-useful
 	@scripts/adapters/install python node php cell || { [ -z "$$RL_LAB_REQUIRE_ENGINES" ] && echo 'going on: tests of libraries that are not there are skipped'; }
 	@scripts/servers images || { [ -z "$$RL_LAB_REQUIRE_ENGINES" ] && echo 'going on: tests of servers that are not there are skipped'; }
 	$(CARGO) test --release

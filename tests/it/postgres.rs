@@ -21,6 +21,23 @@ use rl_lab::ports::route::Configured;
 use crate::ground::{LIMIT, Variant};
 use crate::support::{Lab, cell, check, run_id, until, usable};
 
+/// Whether containers can be made of one.
+async fn there_is_an_image() -> bool {
+    if !usable("docker").await {
+        return false;
+    }
+    let docker = bollard::Docker::connect_with_defaults().unwrap();
+    let options = bollard::query_parameters::ListImagesOptionsBuilder::new().build();
+    let images = docker.list_images(Some(options)).await.unwrap();
+    if images.iter().flat_map(|image| &image.repo_tags).any(|tag| tag.starts_with("rl-lab-postgres:")) {
+        return true;
+    }
+    let required = std::env::var_os("RL_LAB_REQUIRE_ENGINES").is_some_and(|v| v == "1");
+    assert!(!required, "an image of PostgreSQL is required: scripts/build-image --postgres makes one");
+    println!("skipped: there is no image of a PostgreSQL");
+    false
+}
+
 /// Whether there is a PostgreSQL to start beside a Redis; skipped where there is none, unless this is where all
 /// must be.
 async fn there_is_one() -> bool {
@@ -73,6 +90,10 @@ struct Own {
 
 impl Own {
     async fn start(test: &str, dead: bool) -> Self {
+        Self::start_on("local", test, dead).await
+    }
+
+    async fn start_on(backend: &str, test: &str, dead: bool) -> Self {
         let run = format!("it-{}-{test}", std::process::id());
         let state = tempfile::tempdir().unwrap();
         let journal = if dead {
@@ -84,7 +105,7 @@ impl Own {
             Journal::open_in(state.path(), &run).unwrap()
         };
         let options = BackendOptions::default();
-        let backend = backends::open("local", &options, Arc::new(journal), &mut |_| ()).await.unwrap();
+        let backend = backends::open(backend, &options, Arc::new(journal), &mut |_| ()).await.unwrap();
         let program = ServerProgram::Postgres;
         let spec = ServerSpec { name: "rows".to_owned(), program, ..Default::default() };
         let server = backend.start(spec).await.unwrap();
@@ -206,7 +227,18 @@ async fn a_server_freezes_dies_and_returns_with_what_was_on_disk() {
     if !there_is_one().await {
         return;
     }
-    let own = Own::start("rows-lives", false).await;
+    freezes_dies_and_returns("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_in_a_container_freezes_dies_and_returns_with_what_was_on_disk() {
+    if there_is_an_image().await {
+        freezes_dies_and_returns("docker").await;
+    }
+}
+
+async fn freezes_dies_and_returns(backend: &str) {
+    let own = Own::start_on(backend, &format!("rows-lives-{backend}"), false).await;
     let address = own.server.address();
     let (logged, unlogged) =
         (Variant::new(&SPEC, LIMIT, &[]), Variant::new(&SPEC, LIMIT, &[("table", "unlogged")]));
@@ -225,8 +257,11 @@ async fn a_server_freezes_dies_and_returns_with_what_was_on_disk() {
     own.server.kill().await.unwrap();
     assert!(backends::probe::lets_in(address).await.is_err());
     assert_eq!(processes_of(&own.run), Vec::<String>::new(), "the children died with it");
-    let error = own.limiter(&logged).acquire("kept", Cost::ONE).await.unwrap_err();
-    assert!(matches!(error, rl_lab::ports::store::StoreError::NotConnected(_)), "{error:?}");
+    if backend == "local" {
+        // Where the address went with the server, connecting takes as long as it takes.
+        let error = own.limiter(&logged).acquire("kept", Cost::ONE).await.unwrap_err();
+        assert!(matches!(error, rl_lab::ports::store::StoreError::NotConnected(_)), "{error:?}");
+    }
     own.server.restart().await.unwrap();
     assert_eq!(own.server.address(), address);
     let rows = own.rows().await;
@@ -298,11 +333,40 @@ async fn without_a_postgres_its_scenarios_say_so_and_the_others_run() {
 
 #[tokio::test]
 async fn a_race_convicts_who_reads_without_a_lock_and_clears_the_rest() {
+    if there_is_one().await {
+        races_as_known("local").await;
+    }
+}
+
+#[tokio::test]
+async fn a_race_in_containers_comes_to_the_same() {
+    if there_is_an_image().await {
+        races_as_known("docker").await;
+    }
+}
+
+#[tokio::test]
+async fn a_limit_on_disk_outlives_the_server_and_one_in_memory_is_granted_twice() {
     if !there_is_one().await {
         return;
     }
     let lab = lab();
-    let report = lab.run(&["postgres", "--backend", "local", "--format", "json"]).exits(0).report();
+    let args = ["postgres-outage", "--backend", "local", "--variation", "death", "--format", "json"];
+    let report = lab.run(&args).exits(0).report();
+    let admitted = |limiter: &str| {
+        let cells = report.cells.iter().filter(|c| c.limiter == limiter);
+        cells.map(|c| c.rounds[0].admitted).collect::<Vec<_>>()
+    };
+    assert_eq!(admitted("postgres-row"), [40; 3]);
+    assert_eq!(admitted("postgres-row:form=for-update"), [40]);
+    assert_eq!(admitted("postgres-row:table=unlogged"), [80]);
+    assert_eq!(admitted("fixed-window-lua"), [80]);
+    lab.assert_nothing_is_left("local").await;
+}
+
+async fn races_as_known(backend: &str) {
+    let lab = lab();
+    let report = lab.run(&["postgres", "--backend", backend, "--format", "json"]).exits(0).report();
     let admitted =
         |limiter: &str| cell(&report, limiter).rounds.iter().map(|r| r.admitted).collect::<Vec<_>>();
     for exact in ["postgres-row", "postgres-row:table=unlogged", "postgres-row:form=for-update"] {
@@ -315,7 +379,7 @@ async fn a_race_convicts_who_reads_without_a_lock_and_clears_the_rest() {
     }
     let servers: Vec<&str> = report.cells.iter().map(|c| c.server_flavour.as_str()).collect();
     assert!(servers.contains(&"postgresql") && servers.contains(&"redis"), "{servers:?}");
-    lab.assert_nothing_is_left("local").await;
+    lab.assert_nothing_is_left(backend).await;
 }
 
 #[tokio::test]
