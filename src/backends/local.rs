@@ -64,8 +64,7 @@ impl Local {
         std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| cannot(e.to_string()))?;
         let gate = Gate::new();
         let postgres = tokio::sync::OnceCell::new();
-        let shared =
-            Shared { binary, folder, start_timeout, gate, journal, modules, because, postgres };
+        let shared = Shared { binary, folder, start_timeout, gate, journal, modules, because, postgres };
         let shared = Arc::new(shared);
         Ok(Self { shared, servers: Servers::default() })
     }

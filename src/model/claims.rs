@@ -190,8 +190,7 @@ impl Trial {
     fn tried(&self, cells: &[CellReport], server: Option<&String>) -> Tried {
         let here = |c: &&CellReport| server.is_none_or(|s| c.server_in_words() == *s);
         let found = cells.iter().filter(here).find(|c| self.is_of(c));
-        let missing =
-            |cell| self.of_another_age(cell, server.is_some()).or_else(|| self.not_loaded(cell));
+        let missing = |cell| self.of_another_age(cell, server.is_some()).or_else(|| self.not_loaded(cell));
         let left_out = self.left_out.clone().or_else(|| found.and_then(missing));
         let server = server.cloned();
         if let Some(why) = left_out {
