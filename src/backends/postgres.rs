@@ -79,6 +79,8 @@ impl Installed {
         let (out, err) = File::create(&log)
             .and_then(|file| Ok((file.try_clone()?, file)))
             .map_err(|e| format!("{}: {e}", log.display()))?;
+        // What it starts names the folder nowhere else.
+        command.env(processes::MARK, &self.template);
         command.current_dir(&self.template).stdin(Stdio::null()).stdout(out).stderr(err);
         let mut running = spawner::spawn(command, Arc::clone(journal)).await.map_err(|e| e.to_string())?;
         let ended = async {

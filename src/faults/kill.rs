@@ -1,4 +1,5 @@
-//! `kill`: the server dies at once, as in a crash, and comes back empty where the fault ends. Its
+//! `kill`: the server dies at once, as in a crash, and comes back where the fault ends with what it has on disk, which
+//! of a Redis is nothing unless the scenario says so, and of a PostgreSQL all that was committed. Its
 //! connections end with it; who connects meanwhile is refused, or hears nothing where its address went too.
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ impl Fault for Kill {
     }
 
     fn summary(&self) -> &'static str {
-        "the server dies and comes back empty: connections end, new ones are refused"
+        "the server dies and comes back with what is on disk (a Redis: nothing): connections end, new ones are refused"
     }
 
     fn lasting(&self) -> Lasting {

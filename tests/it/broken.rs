@@ -259,7 +259,8 @@ mod locally {
 
     /// The figures of the source, to the digit.
     pub fn a_window_in_the_apps_time_is_reset_by_who_is_outside_of_it() {
-        let report = as_written("local", &["skew-window", "--limiters", "laravel-throttle-redis"]);
+        let both = ["skew-window", "--limiters", "laravel-throttle-redis,laravel-throttle"];
+        let report = as_written("local", &both);
         let told: String = report.cells.iter().flat_map(|c| c.told.clone()).collect::<Vec<_>>().join("\n");
         for (offset, minutes) in
             [("+2s", "119 121 121"), ("-2s", "121 121 121"), ("+30s", "201 202 202"), ("+70s", "600 600 600")]
@@ -268,6 +269,9 @@ mod locally {
             assert!(told.contains(&line), "{line} in\n{told}");
         }
         assert_eq!(admitted(&report.cells[0]), 300, "with right clocks");
+        let over_the_cache: Vec<u64> =
+            report.cells.iter().filter(|c| c.limiter == "laravel-throttle").map(admitted).collect();
+        assert_eq!(over_the_cache, [300; 5], "whatever the clocks say");
     }
 
     pub fn a_promoted_replica_with_another_clock_has_forgotten_everybody() {
