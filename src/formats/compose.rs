@@ -245,6 +245,9 @@ pub fn body_as(
     blocks
 }
 
+/// How many convictions of a kind are drawn: a page of many stays one that can be opened.
+const DRAWN: usize = 8;
+
 /// Whether the calls behind a conviction are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenes {
@@ -262,7 +265,15 @@ pub fn evidence(cells: &[&CellReport], labels: &[String], scenes: Scenes) -> Vec
         let open = matches!(kind, Kind::Failed | Kind::Shown);
         let mut all = vec![Block::List(entries.iter().map(item).collect())];
         if scenes == Scenes::Drawn {
-            all.extend(entries.iter().filter_map(scene));
+            all.extend(entries.iter().filter_map(scene).take(DRAWN));
+            let more = entries.iter().filter(|e| e.check.scene.is_some()).count().saturating_sub(DRAWN);
+            if more > 0 {
+                let mut text = plain(format!("The calls of {more} more are in "));
+                text.extend([Span::Code("results.json".to_owned()), Span::Plain("; ".to_owned())]);
+                let command = "rl-lab report --template incident --limiter NAME --check NAME";
+                text.extend([Span::Code(command.to_owned()), Span::Plain(" tells of one.".to_owned())]);
+                all.push(Block::Para(text));
+            }
         }
         if !entries.is_empty() {
             blocks.push(Block::Fold { title: plain(kind.title()), open, blocks: all });
