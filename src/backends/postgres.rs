@@ -304,6 +304,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let inner = home.path().join("tmp");
         std::fs::create_dir(&inner).unwrap();
+        // Whatever the umask says.
+        std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o755)).unwrap();
         let other = Account { uid: u32::MAX - 1, gid: u32::MAX - 1 };
         let why = passable(&inner, &other).unwrap_err().to_string();
         assert!(why.contains(&format!("{};", home.path().display())) && why.contains("TMPDIR"), "{why}");

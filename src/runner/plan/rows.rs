@@ -16,11 +16,12 @@ pub fn settle(setup: &mut Setup, spec: &Spec) -> Result<(), String> {
         let other = kind == KIND;
         return if other { Err("its store is a Redis, and here is a PostgreSQL".to_owned()) } else { Ok(()) };
     }
-    if kind != KIND {
-        if setup.topology != TopologyPlan::default() {
-            return Err("it keeps its counters in a PostgreSQL, which is no Redis of this kind or with these settings".to_owned());
-        }
-        setup.topology = TopologyPlan { kind: KIND.to_owned(), ..TopologyPlan::default() };
+    let replaced = kind != KIND;
+    if replaced && setup.topology != TopologyPlan::default() {
+        return Err(
+            "it keeps its counters in a PostgreSQL, which is no Redis of this kind or with these settings"
+                .to_owned(),
+        );
     }
     if let Some(fault) = setup.faults.iter().find(|f| !FAULTS.contains(&f.fault.as_str())) {
         return Err(format!(
@@ -39,6 +40,9 @@ pub fn settle(setup: &mut Setup, spec: &Spec) -> Result<(), String> {
     }
     if setup.observe.keys {
         return Err("declared keys are Redis' own, and it keeps rows".to_owned());
+    }
+    if replaced {
+        setup.topology = TopologyPlan { kind: KIND.to_owned(), ..TopologyPlan::default() };
     }
     Ok(())
 }
