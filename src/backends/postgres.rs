@@ -305,7 +305,9 @@ mod tests {
         let inner = home.path().join("tmp");
         std::fs::create_dir(&inner).unwrap();
         // Whatever the umask says.
-        std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for (folder, mode) in [(home.path(), 0o700), (&inner, 0o755)] {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
         let other = Account { uid: u32::MAX - 1, gid: u32::MAX - 1 };
         let why = passable(&inner, &other).unwrap_err().to_string();
         assert!(why.contains(&format!("{};", home.path().display())) && why.contains("TMPDIR"), "{why}");

@@ -4,11 +4,13 @@ use super::document::{
     Align, Block, Item, Span, Table, Text, Tone, code, fold, heading, joined, list, para, plain, verdict,
 };
 use super::findings::{self, Entry, Kind};
+use super::svg::heat_map::HeatMap;
 use super::{svg, words};
 use crate::model::claims::{Claims, Found};
 use crate::model::gate::{Counts, Gate, GateResult};
 use crate::model::matrix::{Matrix, MatrixCell};
 use crate::model::report::{CellReport, Report, ScenarioSummary};
+use crate::ports::format::{Format, Look};
 
 /// The whole of a run's report, without pictures.
 pub fn report(report: &Report) -> Vec<Block> {
@@ -33,6 +35,11 @@ pub fn page(report: &Report) -> Result<Vec<Block>, String> {
         blocks.push(heading(1, words::title(report)));
     }
     blocks.extend(summaries(report));
+    if report.matrix.is_some() {
+        let svg = HeatMap.render(report, Look::PLAIN)?;
+        let alt = "Heat map: limiters against properties".to_owned();
+        blocks.push(Block::Chart { file: HeatMap.file().to_owned(), svg, alt });
+    }
     for scenario in &report.scenarios {
         let cells: Vec<&CellReport> = report.cells.iter().filter(|c| c.scenario == scenario.name).collect();
         blocks.extend(head(scenario));
