@@ -3,6 +3,7 @@
 //! It follows the reader's choice of light or dark, reads well without its script (which only sorts tables and
 //! unfolds everything for paper), and can be used from the keyboard alone. Its policy forbids it to load anything.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::super::words;
@@ -33,6 +34,8 @@ struct Page {
     text: String,
     /// Second-level headings so far: their number is their address.
     sections: usize,
+    /// What tables and pictures are called so far: who hears the page tells them apart by it.
+    called: BTreeMap<String, usize>,
 }
 
 /// Writing to a string cannot fail.
@@ -110,7 +113,7 @@ impl Page {
     }
 
     fn table(&mut self, table: &Table) {
-        let caption = escaped(&words::clean(&table.caption));
+        let caption = self.name(&table.caption);
         put!(self, "<section class=\"scroll\" aria-label=\"{caption}\" tabindex=\"0\">\n");
         put!(self, "<table>\n<caption>{caption}</caption>\n<thead>\n<tr>");
         let class = |align: Align| if align == Align::Right { " class=\"right\"" } else { "" };
@@ -136,9 +139,17 @@ impl Page {
         self.text.push_str("</tbody>\n</table>\n</section>\n");
     }
 
+    /// A name that nothing else on the page has.
+    fn name(&mut self, name: &str) -> String {
+        let name = escaped(&words::clean(name));
+        let times = self.called.entry(name.clone()).or_default();
+        *times += 1;
+        if *times > 1 { format!("{name} ({times})") } else { name }
+    }
+
     /// A picture scrolls by itself where the page is too narrow for its text to be read.
     fn chart(&mut self, svg: &str, alt: &str) {
-        let alt = escaped(&words::clean(alt));
+        let alt = self.name(alt);
         // What every shape says and is so anyway is a fifth of a picture.
         let svg = svg.replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "");
         put!(self, "<figure class=\"chart scroll\" role=\"group\" aria-label=\"{alt}\" tabindex=\"0\">\n");
@@ -233,6 +244,12 @@ mod tests {
         let page = render("t", &[table()]);
         assert!(page.contains("<tr><td></td><th scope=\"col\" class=\"right\">n</th></tr>"), "{page}");
         assert!(page.contains("<th scope=\"row\"><code>a|b</code></th><td class=\"right\">1</td>"), "{page}");
+    }
+
+    #[test]
+    fn two_tables_of_one_caption_are_told_apart() {
+        let page = render("t", &[table(), table()]);
+        assert!(page.contains("aria-label=\"c\"") && page.contains("aria-label=\"c (2)\""), "{page}");
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl<'a> Options<'a> {
         self.judged(name, check).into_iter().map(|(.., c)| c.verdict).max()
     }
 
+    /// How many properties it was held to.
+    fn tried(&self, name: &str) -> usize {
+        self.checks().into_iter().filter(|check| self.worst(name, check).is_some()).count()
+    }
+
     /// The worst of all its verdicts.
     fn overall(&self, name: &str) -> Verdict {
         let all = self.checks().into_iter().filter_map(|check| self.worst(name, check));
@@ -223,7 +228,11 @@ fn standings(options: &Options<'_>) -> Option<Block> {
         }
     };
     let kept = options.with(|v| matches!(v, Verdict::Pass | Verdict::NotApplicable));
-    line("Kept everything that was tried:", &kept);
+    // Of whom less was asked than of others, less is known.
+    let most = options.names.iter().map(|name| options.tried(name)).max().unwrap_or(0);
+    let (whole, part): (Vec<&str>, Vec<&str>) = kept.iter().partition(|name| options.tried(name) == most);
+    line("Kept everything that was tried:", &whole);
+    line(&format!("Kept what was tried of them, which is less than the {most} properties of others:"), &part);
     line(
         "Convicted of nothing, but of something too little is known:",
         &options.with(|v| v == Verdict::Unknown),
@@ -300,6 +309,19 @@ mod tests {
         assert_eq!(options.worst("fixed-window-lua", "never-over-limit"), Some(Verdict::Unknown));
         assert_eq!(options.overall("gcra-lua:clock=server"), Verdict::Pass);
         assert_eq!(options.overall("get-then-incr"), Verdict::Fail);
+    }
+
+    #[test]
+    fn who_was_asked_for_less_is_not_told_beside_who_kept_all_of_it() {
+        let mut race = sample::race();
+        race.cells[2].checks.truncate(1);
+        let study = study(vec![("a".into(), &race)]);
+        let text = markdown::render(&study.compose(Template::Comparison, Scenes::None).unwrap());
+        assert!(text.contains("- **Kept everything that was tried:** `gcra-lua:clock=server`\n"), "{text}");
+        assert!(
+            text.contains("which is less than the 3 properties of others:** `fixed-window-lua`\n"),
+            "{text}"
+        );
     }
 
     #[test]
