@@ -76,12 +76,19 @@ pub fn compose(study: &Study<'_>, scenes: Scenes) -> Result<Vec<Block>, String> 
         line
     })));
     blocks.push(heading(2, "Decision Outcome"));
-    let mut chosen = strong("Chosen option:");
-    chosen.push(Span::Plain(
-        " to be filled in by the author, because … (see the consequences below).".to_owned(),
-    ));
-    blocks.push(Block::Para(chosen));
+    // A decision for each need: one option need not serve all of them.
+    blocks.extend(list(needs.iter().map(|need| {
+        let mut chosen = strong(format!("Chosen option for {}:", need.name));
+        chosen.push(Span::Plain(
+            " to be filled in by the author, because … (see the consequences below).".to_owned(),
+        ));
+        chosen
+    })));
     blocks.push(heading(3, "Consequences"));
+    blocks.push(para(
+        "A property that stands here as broken names the first call too many; how many there were in all tell the \
+         columns beside it. A pass is a pass of what was tried: the scenarios of a need, and no other.",
+    ));
     for need in &needs {
         blocks.extend(consequences(need));
     }
