@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::local::Shared;
 use super::spawner::{self, Running};
-use super::{arguments, last_words, port, preload, probe, processes};
+use super::{arguments, last_words, port, preload, probe, processes, remove_folder};
 use crate::ports::BoxFuture;
 use crate::ports::backend::{BackendError, Server, ServerProgram, ServerSpec};
 use crate::ports::limiter::Version;
@@ -260,30 +260,12 @@ impl Server for ChildServer {
         Box::pin(self.reboot())
     }
 
-    fn can_isolate(&self) -> bool {
-        false
-    }
-
-    fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>> {
-        let why = "a server on the loopback address cannot be taken off the network; use --backend docker";
-        Box::pin(std::future::ready(Err(BackendError::Unsupported(why.to_owned()))))
-    }
-
-    fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
     /// By SIGKILL: there is nothing to save, and a primary that is asked nicely waits up to ten
     /// seconds for its replicas.
     fn stop(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async {
             self.end().await?;
-            match std::fs::remove_dir_all(&self.folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(BackendError::Cleanup(format!("folder {}: {error}", self.folder.display())))
-                }
-                _ => Ok(()),
-            }
+            remove_folder(&self.folder)
         })
     }
 }

@@ -28,6 +28,7 @@ mod processes;
 mod spawner;
 pub mod worker;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -272,6 +273,16 @@ async fn survey_local(options: &BackendOptions) -> Survey {
                 "install redis-server (scripts/setup demo on Debian) or name one with --redis-server".into(),
             ),
         },
+    }
+}
+
+/// Removes a server's folder; one that is gone already is removed.
+fn remove_folder(folder: &Path) -> Result<(), BackendError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(BackendError::Cleanup(format!("folder {}: {error}", folder.display())))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::local::Shared;
 use super::postgres::{self, DATA, Installed};
 use super::spawner::{self, Running};
-use super::{arguments, last_words, port, probe, processes};
+use super::{arguments, last_words, port, probe, processes, remove_folder};
 use crate::ports::BoxFuture;
 use crate::ports::backend::{BackendError, Server, ServerProgram, ServerSpec};
 
@@ -280,30 +280,12 @@ impl Server for Postmaster {
         Box::pin(self.reboot())
     }
 
-    fn can_isolate(&self) -> bool {
-        false
-    }
-
-    fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>> {
-        let why = "a server on the loopback address cannot be taken off the network; use --backend docker";
-        Box::pin(std::future::ready(Err(BackendError::Unsupported(why.to_owned()))))
-    }
-
-    fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
     /// By SIGKILL, as there is nothing to save; what that leaves in the kernel goes with the folder.
     fn stop(&self) -> BoxFuture<'_, Result<(), BackendError>> {
         Box::pin(async {
             self.end().await?;
             postgres::release_memory(&self.folder.join(DATA));
-            match std::fs::remove_dir_all(&self.folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(BackendError::Cleanup(format!("folder {}: {error}", self.folder.display())))
-                }
-                _ => Ok(()),
-            }
+            remove_folder(&self.folder)
         })
     }
 }

@@ -17,7 +17,7 @@ const OUT: &str = "out";
 
 #[derive(Debug, Clone, Args)]
 pub struct SettingFlags {
-    /// Seed of every random choice; a random one if not given
+    /// Seed of every random choice; if not given a random one, of a gate 1
     #[arg(long, env = "RL_LAB_SEED", value_name = "N", value_parser = super::ground::whole, help_heading = "Experiment")]
     seed: Option<u64>,
 

@@ -1,6 +1,6 @@
 //! A comparison of two runs as a document.
 
-use super::document::{Align, Block, Span, Table, Text, Tone, code, heading, list, para, plain};
+use super::document::{Align, Block, Span, Table, Text, Tone, code, heading, list, para, plain, word};
 use super::words;
 use crate::model::compare::{Change, Comparison, Measured, Told, Values};
 use crate::model::verdict::Verdict;
@@ -51,12 +51,8 @@ fn summary(comparison: &Comparison) -> String {
     )
 }
 
-fn word(verdict: Option<Verdict>) -> Text {
-    match verdict {
-        None => plain("–"),
-        Some(Verdict::Fail) => vec![Span::Verdict(Tone::Bad, "FAIL".to_owned())],
-        Some(other) => vec![Span::Verdict(Tone::of(other), other.name().to_owned())],
-    }
+fn told(verdict: Option<Verdict>) -> Text {
+    verdict.map_or_else(|| plain("–"), word)
 }
 
 fn verdicts(comparison: &Comparison, all: bool) -> Vec<Block> {
@@ -74,8 +70,8 @@ fn verdicts(comparison: &Comparison, all: bool) -> Vec<Block> {
                 plain(&*pair.scenario),
                 code(&*pair.limiter),
                 code(&*changed.check),
-                word(changed.before),
-                word(changed.after),
+                told(changed.before),
+                told(changed.after),
                 vec![Span::Verdict(tone, changed.change.name().to_owned())],
             ]);
             if matches!(changed.change, Change::Broken | Change::Unsettled) {

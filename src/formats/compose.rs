@@ -1,7 +1,7 @@
 //! A report as a document: what is said of a run, whatever it is then written down as.
 
 use super::document::{
-    Align, Block, Item, Span, Table, Text, Tone, code, fold, heading, joined, list, para, plain, verdict,
+    Align, Block, Item, Span, Table, Text, Tone, code, codes, fold, heading, list, para, plain, verdict, word,
 };
 use super::findings::{self, Entry, Kind};
 use super::svg::heat_map::HeatMap;
@@ -64,11 +64,6 @@ pub fn chart(
     Ok(svg.map(|svg| Block::Chart { file: format!("{}.svg", scenario.name), svg, alt }))
 }
 
-/// What a run's figures stand on, in a line below a chart.
-pub fn ground_line(report: &Report) -> String {
-    svg::ground(report)
-}
-
 fn end(report: &Report) -> Vec<Block> {
     let mut blocks = Vec::new();
     blocks.extend(error(report));
@@ -106,11 +101,7 @@ pub fn ground(report: &Report) -> Vec<Block> {
 /// The matrix itself; the witnesses stand with their scenarios below.
 fn of_matrix(matrix: &Matrix) -> Vec<Block> {
     let heads = matrix.columns.iter().map(|c| (plain(&*c.head), Align::Left));
-    let label = |cell: &MatrixCell| {
-        let word =
-            if cell.verdict == crate::model::verdict::Verdict::Fail { "FAIL" } else { cell.verdict.name() };
-        vec![Span::Verdict(Tone::of(cell.verdict), word.to_owned())]
-    };
+    let label = |cell: &MatrixCell| word(cell.verdict);
     let rows = matrix.rows.iter().map(|row| {
         let verdicts = row.verdicts.iter().map(|cell| cell.as_ref().map(label).unwrap_or_default());
         std::iter::once(code(row.label())).chain(verdicts).collect()
@@ -309,12 +300,11 @@ fn further<const N: usize>(caption: &str, heads: [&str; N], of: &[[String; N]]) 
 /// Who it is about, what was found, and how it is shown again. Each line of the text is a line of its own; the dot
 /// keeps it from reading as a list or a heading.
 pub fn item(entry: &Entry<'_>) -> Item {
-    let codes = |names: &[&str]| joined(names.iter().map(|n| code(*n)), ", ");
     let text = words::because(entry.check);
     let mut told = text.lines().filter(|l| !l.trim().is_empty());
-    let mut first = codes(&entry.limiters);
+    let mut first = codes(entry.limiters.iter().copied());
     first.push(Span::Plain(" · ".to_owned()));
-    first.extend(codes(&entry.checks));
+    first.extend(codes(entry.checks.iter().copied()));
     first.push(Span::Plain(format!(", {}: {}", entry.check.label(), told.next().unwrap_or_default())));
     let mut lines = vec![first];
     lines.extend(told.map(|line| plain(format!("· {line}"))));

@@ -82,15 +82,22 @@ pub trait Server: Send + Sync {
     /// Starts it again after `kill`, with the same configuration; returns when it answers.
     fn restart(&self) -> BoxFuture<'_, Result<(), BackendError>>;
 
-    /// Whether [`Self::isolate`] is possible here.
-    fn can_isolate(&self) -> bool;
+    /// Whether [`Self::isolate`] is possible here. It is not on the loopback address, which takes no network.
+    fn can_isolate(&self) -> bool {
+        false
+    }
 
     /// Takes it off the network: packets to and from it vanish, and nobody is told. Its own process
     /// goes on.
-    fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>>;
+    fn isolate(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        let why = "a server on the loopback address cannot be taken off the network; use --backend docker";
+        Box::pin(std::future::ready(Err(BackendError::Unsupported(why.to_owned()))))
+    }
 
     /// Undoes `isolate`, with the same address. Safe to call when there is nothing to undo.
-    fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>>;
+    fn rejoin(&self) -> BoxFuture<'_, Result<(), BackendError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Ends it in good order and removes what it left. Safe to call twice.
     fn stop(&self) -> BoxFuture<'_, Result<(), BackendError>>;

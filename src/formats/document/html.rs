@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::super::words;
-use super::{Align, Block, Item, Span, Table, Text};
+use super::{Align, Block, Item, Span, Table, Text, bare};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -163,33 +163,16 @@ fn line(text: &Text) -> String {
 
 fn span(span: &Span) -> String {
     match span {
-        Span::Plain(text) => escaped(&one_line(text)),
+        Span::Plain(text) => escaped(&words::printable(text)),
         Span::Code(text) => format!("<code>{}</code>", escaped(&words::printable(text))),
-        Span::Strong(text) => format!("<strong>{}</strong>", escaped(&one_line(text))),
+        Span::Strong(text) => format!("<strong>{}</strong>", escaped(&words::printable(text))),
         Span::Link { text, to } => {
-            format!("<a href=\"{}\">{}</a>", escaped(&words::printable(to)), escaped(&one_line(text)))
+            format!("<a href=\"{}\">{}</a>", escaped(&words::printable(to)), escaped(&words::printable(text)))
         }
         Span::Verdict(tone, label) => {
             format!("<span class=\"{}\">{}</span>", tone.name(), escaped(&words::clean(label)))
         }
     }
-}
-
-/// Without control characters; white space between spans stays.
-fn one_line(text: &str) -> String {
-    words::printable(text)
-}
-
-/// What a line says without its marks.
-fn bare(text: &Text) -> String {
-    let words: String = text
-        .iter()
-        .map(|span| match span {
-            Span::Plain(t) | Span::Code(t) | Span::Strong(t) | Span::Verdict(_, t) => t.as_str(),
-            Span::Link { text, .. } => text,
-        })
-        .collect();
-    words::clean(&words)
 }
 
 fn escaped(text: &str) -> String {

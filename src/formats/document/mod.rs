@@ -4,6 +4,7 @@ pub mod html;
 pub mod markdown;
 pub mod terminal;
 
+use super::words;
 use crate::model::report::CheckReport;
 use crate::model::verdict::{Verdict, Weight, weight};
 
@@ -71,6 +72,29 @@ pub fn verdict(check: &CheckReport) -> Text {
     let wrong = weight(check.verdict, check.outcome) == Weight::Failed;
     let tone = if wrong { Tone::Bad } else { Tone::of(check.verdict) };
     vec![Span::Verdict(tone, check.label())]
+}
+
+/// A bare verdict; what convicts stands out.
+pub fn word(verdict: Verdict) -> Text {
+    let word = if verdict == Verdict::Fail { "FAIL" } else { verdict.name() };
+    vec![Span::Verdict(Tone::of(verdict), word.to_owned())]
+}
+
+/// Names as code, with commas.
+pub fn codes<'n>(names: impl IntoIterator<Item = &'n str>) -> Text {
+    joined(names.into_iter().map(code), ", ")
+}
+
+/// What a line says without its marks.
+pub fn bare(text: &Text) -> String {
+    let all: String = text
+        .iter()
+        .map(|span| match span {
+            Span::Plain(t) | Span::Code(t) | Span::Strong(t) | Span::Verdict(_, t) => t.as_str(),
+            Span::Link { text, .. } => text,
+        })
+        .collect();
+    words::clean(&all)
 }
 
 /// Lines joined by something in between.

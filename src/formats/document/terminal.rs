@@ -3,8 +3,7 @@
 use super::super::table::grid::{self, Text as Cell};
 use super::super::table::page::Page;
 use super::super::table::paint;
-use super::super::words;
-use super::{Block, Item, Span, Table, Text, Tone};
+use super::{Block, Item, Span, Table, Text, Tone, bare};
 use crate::ports::format::Look;
 
 pub fn render(blocks: &[Block], look: Look) -> String {
@@ -15,8 +14,8 @@ pub fn render(blocks: &[Block], look: Look) -> String {
 
 fn block(page: &mut Page, block: &Block) {
     match block {
-        Block::Heading(_, text) => page.head(&line(text), paint::Tone::Strong),
-        Block::Para(text) => page.line("", &line(text), paint::Tone::Plain),
+        Block::Heading(_, text) => page.head(&bare(text), paint::Tone::Strong),
+        Block::Para(text) => page.line("", &bare(text), paint::Tone::Plain),
         Block::List(items) | Block::Steps(items) => items.iter().for_each(|i| item(page, i)),
         Block::Table(table) => {
             page.push("");
@@ -27,40 +26,29 @@ fn block(page: &mut Page, block: &Block) {
         Block::Chart { .. } => {}
         Block::Shell(command) => page.command("  ", command),
         Block::Fold { title, blocks, .. } => {
-            page.head(&line(title), paint::Tone::Strong);
+            page.head(&bare(title), paint::Tone::Strong);
             blocks.iter().for_each(|b| self::block(page, b));
         }
-        Block::Alarm(text) => page.line("", &line(text), paint::Tone::Bad),
+        Block::Alarm(text) => page.line("", &bare(text), paint::Tone::Bad),
     }
 }
 
 fn item(page: &mut Page, Item(lines): &Item) {
     for text in lines {
-        page.hanging(&line(text));
+        page.hanging(&bare(text));
     }
 }
 
 fn rows(table: &Table) -> Vec<Vec<Cell>> {
-    let heads = table.heads.iter().map(|(text, _)| Cell::new(line(text), paint::Tone::Strong)).collect();
+    let heads = table.heads.iter().map(|(text, _)| Cell::new(bare(text), paint::Tone::Strong)).collect();
     let cell = |text: &Text| {
         let tone = text.iter().find_map(|span| match span {
             Span::Verdict(Tone::Bad, _) => Some(paint::Tone::Bad),
             Span::Verdict(Tone::Quiet, _) => Some(paint::Tone::Dim),
             _ => None,
         });
-        Cell::new(line(text), tone.unwrap_or(paint::Tone::Plain))
+        Cell::new(bare(text), tone.unwrap_or(paint::Tone::Plain))
     };
     let rows = table.rows.iter().map(|row| row.iter().map(cell).collect());
     std::iter::once(heads).chain(rows).collect()
-}
-
-fn line(text: &Text) -> String {
-    let words: String = text
-        .iter()
-        .map(|span| match span {
-            Span::Plain(t) | Span::Code(t) | Span::Strong(t) | Span::Verdict(_, t) => t.as_str(),
-            Span::Link { text, .. } => text,
-        })
-        .collect();
-    words::clean(&words)
 }

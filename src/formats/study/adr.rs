@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 
 use super::super::document::{
-    Align, Block, Span, Table, Text, Tone, code, heading, list, para, plain, strong,
+    Align, Block, Span, Table, Text, code, codes, heading, list, para, plain, strong, word,
 };
 use super::super::{compose, words};
-use super::comparison::{self, codes};
+use super::comparison;
 use super::{Options, Scenes, Section, Study, standings};
 use crate::model::contract::{Bound, DecidingClock, Scope};
 use crate::model::figures::Figure;
@@ -24,13 +24,7 @@ struct Need<'a, 'b> {
 
 impl<'a> Need<'a, '_> {
     fn options(&self) -> Options<'a> {
-        let sections = self.sections.iter().map(|s| Section {
-            scenario: s.scenario,
-            cells: s.cells.clone(),
-            labels: s.labels.clone(),
-            ground: s.ground.clone(),
-        });
-        Options::of(&sections.collect::<Vec<_>>())
+        Options::of(self.sections.iter().copied())
     }
 }
 
@@ -177,7 +171,7 @@ fn consequences(need: &Need<'_, '_>) -> Vec<Block> {
     let rows = names.iter().map(|name| {
         let verdicts = checks.iter().map(|check| {
             let worst = options.worst(name, check);
-            worst.map(|v| vec![Span::Verdict(Tone::of(v), label(v).to_owned())]).unwrap_or_default()
+            worst.map(word).unwrap_or_default()
         });
         let measured = figures.iter().map(|(section, figure)| {
             let cell = section.cells.iter().find(|c| options.name(c) == **name);
@@ -235,10 +229,6 @@ fn least(options: &Options<'_>, figures: &[(&&Section<'_>, Figure)]) -> Option<B
         Some(line)
     });
     list(lines)
-}
-
-fn label(verdict: Verdict) -> &'static str {
-    if verdict == Verdict::Fail { "FAIL" } else { verdict.name() }
 }
 
 /// Good, neutral and bad, as the form has them: each check once, with the scenarios that tried it.

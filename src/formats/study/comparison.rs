@@ -1,6 +1,6 @@
 //! Limiters side by side: what each came to under everything that was tried, and the evidence for it.
 
-use super::super::document::{Align, Block, Span, Table, Tone, code, heading, joined, para, plain};
+use super::super::document::{Align, Block, Span, Table, Tone, code, heading, para, plain, word};
 use super::super::svg::heat_map;
 use super::super::{compose, words};
 use super::{Options, Scenes, Section, Study, standings};
@@ -71,13 +71,13 @@ fn overview(study: &Study<'_>, options: &Options<'_>) -> Table {
             let judged = options.judged(name, check);
             let Some(worst) = judged.iter().map(|(.., c)| c.verdict).max() else { return Vec::new() };
             let so = judged.iter().filter(|(.., c)| c.verdict == worst).count();
-            let word = if worst == Verdict::Fail { "FAIL" } else { worst.name() };
-            let label = if judged.len() > 1 && worst != Verdict::Pass && worst != Verdict::NotApplicable {
-                format!("{word} ({so} of {})", judged.len())
-            } else {
-                word.to_owned()
-            };
-            vec![Span::Verdict(Tone::of(worst), label)]
+            let mut text = word(worst);
+            if let [Span::Verdict(Tone::Bad | Tone::Open, label)] = text.as_mut_slice()
+                && judged.len() > 1
+            {
+                label.push_str(&format!(" ({so} of {})", judged.len()));
+            }
+            text
         });
         std::iter::once(code(&**name)).chain(verdicts).collect()
     });
@@ -112,9 +112,4 @@ fn heat_map(study: &Study<'_>, options: &Options<'_>) -> Result<Block, String> {
     let svg = heat_map::draw(&matrix, &servers(study), notes)?;
     let alt = "Heat map: the worst verdict of each limiter on each property".to_owned();
     Ok(Block::Chart { file: "verdicts.svg".to_owned(), svg, alt })
-}
-
-/// The names as code, with commas.
-pub fn codes<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Span> {
-    joined(names.into_iter().map(code), ", ")
 }

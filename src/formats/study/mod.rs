@@ -7,8 +7,8 @@ mod incident;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::{Block, Span, Text, heading, list, plain};
-use super::{compose, words};
+use super::document::{Block, Span, Text, codes, heading, list, plain};
+use super::{compose, svg, words};
 use crate::model::report::{CellReport, CheckReport, Report, ScenarioSummary};
 use crate::model::verdict::Verdict;
 
@@ -74,7 +74,7 @@ impl Study<'_> {
                     a.name == b.name && a.plan == b.plan && a.requires == b.requires && a.figures == b.figures
                 };
                 let at = sections.iter().position(same).unwrap_or_else(|| {
-                    let ground = compose::ground_line(report);
+                    let ground = svg::ground(report);
                     sections.push(Section { scenario, cells: Vec::new(), labels: Vec::new(), ground });
                     of_runs.push(Vec::new());
                     sections.len() - 1
@@ -138,7 +138,11 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn of(sections: &[Section<'a>]) -> Self {
+    fn of<'s>(sections: impl IntoIterator<Item = &'s Section<'a>>) -> Self
+    where
+        'a: 's,
+    {
+        let sections: Vec<&Section<'a>> = sections.into_iter().collect();
         let all = || sections.iter().flat_map(|s| s.cells.iter().map(|c| (s.scenario, *c)));
         // Only where one limiter was tried with several is it something that is compared.
         let varied = |of: fn(&CellReport) -> String| {
@@ -217,13 +221,11 @@ impl<'a> Options<'a> {
 
 /// Who kept everything, who was convicted of something, and of whom too little is known.
 fn standings(options: &Options<'_>) -> Option<Block> {
-    let codes =
-        |names: &[&str]| super::document::joined(names.iter().map(|n| super::document::code(*n)), ", ");
     let mut lines: Vec<Text> = Vec::new();
     let mut line = |head: &str, names: &[&str]| {
         if !names.is_empty() {
             let mut text = vec![Span::Strong(head.to_owned()), Span::Plain(" ".to_owned())];
-            text.extend(codes(names));
+            text.extend(codes(names.iter().copied()));
             lines.push(text);
         }
     };
@@ -242,7 +244,7 @@ fn standings(options: &Options<'_>) -> Option<Block> {
         let of = options.checks().into_iter().filter(|c| options.worst(name, c) == Some(Verdict::Fail));
         let mut text = vec![Span::Strong("Convicted:".to_owned()), Span::Plain(" ".to_owned())];
         text.extend([Span::Code(name.to_owned()), Span::Plain(" of ".to_owned())]);
-        text.extend(codes(&of.collect::<Vec<_>>()));
+        text.extend(codes(of));
         lines.push(text);
     }
     list(lines)

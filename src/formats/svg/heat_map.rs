@@ -8,6 +8,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::super::words;
 use super::canvas::{Canvas, EDGE, LINE, SMALL, Type, fold, ink};
+use super::labelled;
 use crate::model::matrix::{Column, Matrix, MatrixCell};
 use crate::model::report::Report;
 use crate::model::verdict::{Verdict, Weight, weight};
@@ -108,8 +109,7 @@ pub fn draw(matrix: &Matrix, ground: &str, notes: Vec<String>) -> Result<String,
         canvas.text(line, (EDGE, y), SMALL, HPos::Left)?;
     }
     canvas.finish()?;
-    let label = "Verdict matrix: limiters against properties";
-    Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1))
+    Ok(labelled(&text, "Verdict matrix: limiters against properties"))
 }
 
 /// What the signs mean that are there.

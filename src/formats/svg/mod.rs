@@ -99,8 +99,12 @@ fn draw(panels: &[Panel<'_>], error: Option<String>, ground: &str) -> Result<Str
     draw_foot(&canvas, &foot, y + EDGE / 2)?;
     canvas.finish()?;
     let shown: BTreeSet<String> = panels.iter().map(Panel::shows).collect();
-    let label = shown.into_iter().collect::<Vec<_>>().join("; ");
-    Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1))
+    Ok(labelled(&text, &shown.into_iter().collect::<Vec<_>>().join("; ")))
+}
+
+/// The picture with what it shows, for who cannot see it.
+fn labelled(svg: &str, label: &str) -> String {
+    svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", words::xml(label)), 1)
 }
 
 /// What the chart means, and what the figures stand on.

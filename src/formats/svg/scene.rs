@@ -6,6 +6,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::super::words;
 use super::canvas::{Canvas, EDGE, LINE, SMALL, Type, fold, ink};
+use super::labelled;
 use super::timeline::SHADE;
 use crate::model::op::Outcome;
 use crate::model::scene::{Scene, SceneCall};
@@ -63,8 +64,7 @@ pub fn draw(title: &str, scene: &Scene) -> Result<String, String> {
         canvas.text(line, (EDGE, y), Type { ink: *ink, ..SMALL }, HPos::Left)?;
     }
     canvas.finish()?;
-    let label = words::xml(&format!("The calls behind the verdict, from {from:.3} to {to:.3} ms"));
-    Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1))
+    Ok(labelled(&text, &format!("The calls behind the verdict, from {from:.3} to {to:.3} ms")))
 }
 
 /// From the first call's beginning to the last answer, with a little room.

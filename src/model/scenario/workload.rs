@@ -386,10 +386,13 @@ impl WorkloadPlan {
                 "{what} needs a first call, once, to node 0, and every other call to another node"
             ));
         }
-        if rest.is_empty() || self.rounds.get() > 1 || self.cold_pool || self.preset > 0 {
-            return Err(format!(
-                "{what} needs calls of others behind the first, and makes its rounds itself"
-            ));
+        if rest.is_empty() {
+            return Err(format!("{what} needs calls of others behind the first"));
+        }
+        let own =
+            [("rounds", self.rounds.get() > 1), ("cold_pool", self.cold_pool), ("preset", self.preset > 0)];
+        if let Some((field, _)) = own.iter().find(|(_, set)| *set) {
+            return Err(format!("{what} makes its rounds itself; leave out {field}"));
         }
         Ok(())
     }
