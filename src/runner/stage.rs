@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::drive;
 use super::faults::Faults;
-use super::plan::CellPlan;
+use super::plan::{CellPlan, Plan};
 use super::record::Recorder;
 use super::way::Proxied;
 use crate::clients::sentinel::Asked;
 use crate::faults;
-use crate::model::scenario::{OutageNeeds, PlannedFault, Setup};
+use crate::model::scenario::{NodesAs, OutageNeeds, PlannedFault, Setup, Time};
 use crate::ports::backend::BackendError;
 use crate::ports::fault::{Ground, Way};
 use crate::ports::route::{Configured, Route};
@@ -97,14 +98,68 @@ fn same_ground(one: &CellPlan, other: &CellPlan) -> bool {
     one.variation == other.variation && one.setup.topology == other.setup.topology
 }
 
+/// Whether a cell is only waited for: the scenario skips its waits and the limiter cannot, and nothing that it
+/// does, or that is done meanwhile, can be felt by another that is waited for beside it.
+fn idles(plan: &Plan, cell: &CellPlan) -> bool {
+    let (setup, workload) = (&cell.setup, &cell.setup.workload);
+    let waited = plan.scenario.time == Time::Skipped && drive::time_of(plan, cell) == Time::Real;
+    // One's access list, scripts that are forgotten and processes that keep keys of their own are everybody's.
+    waited
+        && cell.process().is_none()
+        && workload.nodes_as == NodesAs::Tasks
+        && workload.acts.is_empty()
+        && !workload.crash_at_every_step
+        && setup.faults.is_empty()
+        && !setup.observe.keys
+}
+
 /// The cells that are driven at the same time, group by group, by their places in the plan.
-pub fn groups(cells: &[CellPlan], together: bool) -> Vec<Vec<usize>> {
+pub fn groups(plan: &Plan) -> Vec<Vec<usize>> {
+    let cells = &plan.cells;
+    let beside = |one: &CellPlan, other: &CellPlan| {
+        let together = plan.scenario.workload.together || (idles(plan, one) && idles(plan, other));
+        together && same_ground(one, other)
+    };
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, cell) in cells.iter().enumerate() {
-        match groups.last_mut() {
-            Some(last) if together && same_ground(&cells[last[0]], cell) => last.push(place),
-            _ => groups.push(vec![place]),
+        match groups.iter_mut().find(|group| beside(&cells[group[0]], cell)) {
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
         }
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::units::Seed;
+    use crate::runner::plan::{Overrides, plan};
+    use crate::runner::scenarios;
+
+    /// The groups of several of a scenario, as their limiters.
+    fn groups_of(scenario: &str) -> Vec<Vec<String>> {
+        let named = scenarios::find(scenario).unwrap();
+        let plan = plan(named, &Overrides::default(), Seed(1)).unwrap();
+        let several = groups(&plan).into_iter().filter(|g| g.len() > 1);
+        several.map(|g| g.iter().map(|i| plan.cells[*i].spec.name.to_owned()).collect()).collect()
+    }
+
+    #[test]
+    fn those_that_are_only_waited_for_are_waited_for_at_the_same_time() {
+        let waited = groups_of("promises");
+        assert_eq!(waited.len(), 1, "{waited:?}");
+        for limiter in ["sliding-log-lua", "sliding-log-time-argv", "async-count-flag"] {
+            assert!(waited[0].iter().any(|l| l == limiter), "{limiter}: {waited:?}");
+        }
+        assert!(!waited[0].iter().any(|l| l == "fixed-window-lua"), "its waits are skipped: {waited:?}");
+    }
+
+    #[test]
+    fn what_others_would_feel_is_driven_alone() {
+        // Access lists; scripts that are forgotten; a node that dies; time that is nobody's to skip.
+        for alone in ["keys", "noscript", "crash", "race", "sync"] {
+            assert_eq!(groups_of(alone), Vec::<Vec<String>>::new(), "{alone}");
+        }
+    }
 }

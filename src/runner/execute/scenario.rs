@@ -67,7 +67,7 @@ impl Run<'_> {
             self.report.scenarios.push(plan.summary.clone());
         }
         let mut used = false;
-        for group in stage::groups(&plan.cells, plan.scenario.workload.together) {
+        for group in stage::groups(plan) {
             let setup = &plan.cells[group[0]].setup;
             // What breaks leaves nothing as it was.
             if used || *topology != setup.topology {
