@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::binary;
 use super::engine::Engine;
-use super::image;
+use super::{binary, image, postgres};
 use crate::model::servers::{Build, Wanted};
 use crate::ports::backend::{BackendError, BackendOptions};
 
@@ -129,17 +128,17 @@ pub async fn find(choice: &str, wanted: &Wanted) -> Result<Found, BackendError> 
     Ok(Found { backend, because, there, missing: lacking })
 }
 
-/// A build as `rl-lab doctor` tells of it.
+/// A server as `rl-lab doctor` tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
-    pub build: &'static Build,
+    pub name: String,
     /// As a program of this machine, or why not.
     pub program: Result<String, String>,
     /// As an image; absent where no engine answers.
     pub image: Option<Result<String, String>>,
 }
 
-/// Looks at every build and makes nothing.
+/// Looks at every build and at PostgreSQL, and makes nothing.
 pub async fn survey(builds: &'static [Build]) -> Vec<Survey> {
     let engine = super::find_engine().await.ok();
     let mut all = Vec::new();
@@ -156,8 +155,15 @@ pub async fn survey(builds: &'static [Build]) -> Vec<Survey> {
             }
             None => None,
         };
-        all.push(Survey { build, program, image });
+        all.push(Survey { name: format!("server {}", build.name), program, image });
     }
+    let image = match &engine {
+        Some(engine) => Some(image::of_postgres(engine).await.map(|image| image.name)),
+        None => None,
+    };
+    let program = postgres::find().await.map_err(|e| e.to_string());
+    let program = program.map(|(_, version, because)| format!("{version} ({because})"));
+    all.push(Survey { name: "postgres".to_owned(), program, image });
     all
 }
 

@@ -216,7 +216,7 @@ pub struct Survey {
     pub advice: Option<String>,
 }
 
-/// Looks at every build that is known by name, and makes nothing.
+/// Looks at every server beside the one a backend takes by itself, and makes nothing.
 pub fn survey_builds() -> BoxFuture<'static, Vec<builds::Survey>> {
     Box::pin(builds::survey(&servers::ALL))
 }

@@ -82,9 +82,9 @@ pub fn main(matches: &ArgMatches) -> Answer {
     if usable && writable { Ok(Exit::Ok) } else { Ok(Exit::Environment) }
 }
 
-/// A server that `--server` names. One that is not there keeps nothing from running.
+/// A server that `--server` names, or PostgreSQL. One that is not there keeps nothing else from running.
 fn server(survey: Survey) -> Line {
-    let Survey { build, program, image } = survey;
+    let Survey { name, program, image } = survey;
     let image = image.unwrap_or_else(|| Err(String::new()));
     let missing = [program.as_ref().err(), image.as_ref().err()].into_iter().flatten();
     let advice: Vec<&str> = missing.filter_map(|why| Some(why.split_once("; ")?.1)).collect();
@@ -95,7 +95,7 @@ fn server(survey: Survey) -> Line {
         (Err(_), Err(_)) => "not there".to_owned(),
     };
     Line {
-        name: format!("server {}", build.name),
+        name,
         fine: program.is_ok() || image.is_ok(),
         detail,
         advice: (!advice.is_empty()).then(|| advice.join(", ")),

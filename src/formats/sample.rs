@@ -57,6 +57,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
         figures: Default::default(),
         search: None,
         adapters: Vec::new(),
+        clocks: Vec::new(),
         told: Vec::new(),
         honesty: CellHonesty { generator_cpu: 0.61, overlap: 200, ..CellHonesty::default() },
         errors: BTreeMap::new(),

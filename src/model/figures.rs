@@ -44,6 +44,7 @@ pub enum Figure {
     AppliedTwice,
     AsideMaxMs,
     BusiestNodePercent,
+    DecisionsPerCpuSecond,
     RequestsSent,
     Refused,
     LastAdmittedS,
@@ -69,6 +70,8 @@ pub enum Chart {
     Counter,
     /// How the commands of a round are spread over the nodes of a cluster.
     Loads,
+    /// The most admitted in one window, against how far the clocks of the app servers are apart.
+    Skew,
     /// Nothing: its table says more.
     None,
 }
@@ -81,7 +84,7 @@ impl Chart {
 }
 
 impl Figure {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::BytesPerIdentity,
         Self::EntriesPerIdentity,
         Self::CountedPerIdentity,
@@ -109,6 +112,7 @@ impl Figure {
         Self::AppliedTwice,
         Self::AsideMaxMs,
         Self::BusiestNodePercent,
+        Self::DecisionsPerCpuSecond,
         Self::RequestsSent,
         Self::Refused,
         Self::LastAdmittedS,
@@ -146,6 +150,7 @@ impl Figure {
             Self::AppliedTwice => "applied-twice",
             Self::AsideMaxMs => "aside-max-ms",
             Self::BusiestNodePercent => "busiest-node-percent",
+            Self::DecisionsPerCpuSecond => "decisions-per-cpu-second",
             Self::RequestsSent => "requests-sent",
             Self::Refused => "refused",
             Self::LastAdmittedS => "last-admitted-s",
@@ -184,6 +189,7 @@ impl Figure {
             Self::AppliedTwice => "applied twice or more",
             Self::AsideMaxMs => "max without limiter in ms",
             Self::BusiestNodePercent => "busiest node in %",
+            Self::DecisionsPerCpuSecond => "decisions per CPU second",
             Self::RequestsSent => "requests sent",
             Self::Refused => "refused",
             Self::LastAdmittedS => "last admitted after s",
@@ -233,6 +239,10 @@ impl Figure {
             }
             Self::AppliedTwice => "counters that hold their only call twice or more",
             Self::BusiestNodePercent => "share of all commands that the busiest node of a cluster processed",
+            Self::DecisionsPerCpuSecond => {
+                "decisions of a round, for each second of CPU time that the node used which used most of it: so many a \
+                 second are the most it has room for"
+            }
             Self::AsideMaxMs => "how long the slowest request waited on the route that has no limiter",
             Self::RequestsSent => "calls that were made",
             Self::Refused => "calls that were refused",
@@ -326,6 +336,12 @@ pub fn measure(cell: &Cell) -> Figures {
         share(r.loads.iter().max()? * 100, sum, 1)
     });
     set(Figure::BusiestNodePercent, shares.max_by(f64::total_cmp));
+    let rates = whole.iter().filter_map(|r| {
+        let busiest = r.cpus_us.iter().max().filter(|us| **us > 0)?;
+        let decided = r.ops.iter().filter(|o| decider(o) == Decider::Store).count();
+        Some(rounded(decided as f64 * 1e6 / *busiest as f64, -2))
+    });
+    set(Figure::DecisionsPerCpuSecond, rates.min_by(f64::total_cmp));
     let asides = whole.iter().flat_map(|r| &r.asides).map(|(from, to)| to.0.saturating_sub(from.0));
     set(Figure::AsideMaxMs, asides.max().map(|ns| rounded(ns as f64 / 1e6, 3)));
     let most = windows::window_of(cell).and_then(|w| cell.rounds.iter().map(|r| windows::most(r, w)).max());

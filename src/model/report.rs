@@ -11,6 +11,7 @@ use super::figures::{Chart, Figure, Figures};
 use super::gate::Gate;
 use super::matrix::Matrix;
 use super::phases::{Phase, Slice};
+use super::scenario::PlannedClock;
 use super::scene::Scene;
 use super::schedule::{Budget, Schedule};
 use super::units::{Limit, Seed};
@@ -163,6 +164,9 @@ pub struct CellReport {
     /// What is asked in processes of somebody else's, by its own account: a library and its version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<String>,
+    /// Clocks of app servers that were wrong, as planned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<PlannedClock>,
     /// What was broken or done meanwhile, and what came of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<String>,

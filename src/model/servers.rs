@@ -7,6 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use super::names;
 
+/// Major and minor version of a server; `7.0` in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Version(pub u32, pub u32);
+
+impl Version {
+    /// Reads `7.0.15` as 7.0.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        Some(Self(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl TryFrom<String> for Version {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let version = Self::parse(&text).filter(|v| v.to_string() == text);
+        version.ok_or_else(|| format!("'{text}' is no version of a server, such as 7.0"))
+    }
+}
+
+impl From<Version> for String {
+    fn from(version: Version) -> Self {
+        version.to_string()
+    }
+}
+
 /// A build of a server. `scripts/servers` gets it, and `rl-lab … --server NAME` runs on it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Build {

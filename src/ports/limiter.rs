@@ -13,6 +13,7 @@ use crate::model::foreign::Foreign;
 use crate::model::names;
 use crate::model::op::Decision;
 use crate::model::scenario::LimiterRef;
+pub use crate::model::servers::Version;
 use crate::model::units::{Cost, Limit, NodeId, Window, parse_millis};
 
 /// A limiter as one node runs it.
@@ -155,18 +156,6 @@ impl Spec {
 
     pub fn is_in_rows(&self) -> bool {
         matches!(self.needs_server, Some(Needs::Rows { .. }))
-    }
-}
-
-/// Major and minor version of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub u32, pub u32);
-
-impl Version {
-    /// Reads `7.0.15` as 7.0.
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('.');
-        Some(Self(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
 }
 

@@ -271,8 +271,9 @@ async fn rounds(drive: &Drive<'_>) -> anyhow::Result<CellHonesty> {
         }
         for (seed, before) in drive.servers().iter().zip(&loads) {
             let mut node = admin(*seed).await?;
-            let commands = Stats::of(&mut node).await?.since(*before).commands;
-            drive.recorder.event(Event::Load { node: seed.to_string(), commands, at: drive.recorder.now() });
+            let Stats { commands, cpu_us, .. } = Stats::of(&mut node).await?.since(*before);
+            let (node_name, at) = (seed.to_string(), drive.recorder.now());
+            drive.recorder.event(Event::Load { node: node_name, commands, cpu_us: Some(cpu_us), at });
             own.probe(drive, &mut Eye::Keys(node)).await?;
         }
         drive.recorder.event(Event::ProbesComplete { at: drive.recorder.now() });

@@ -5,7 +5,7 @@ mod policy;
 mod repeat;
 mod rows;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::checkers;
 use crate::clients;
@@ -18,9 +18,10 @@ use crate::model::http::Form;
 use crate::model::names;
 use crate::model::report::ScenarioSummary;
 use crate::model::scenario::{
-    LimitPlan, LimiterRef, NodesAs, PlannedClock, PlannedDeploy, PlannedFault, Scenario, Setup, Time,
-    TopologyPlan, Variant, Vary,
+    ExpectedOn, LimitPlan, LimiterRef, NodesAs, PlannedClock, PlannedDeploy, PlannedFault, Scenario, Setup,
+    Time, TopologyPlan, Variant, Vary,
 };
+use crate::model::servers;
 use crate::model::units::Seed;
 use crate::ports::limiter::{Settings, Spec};
 use crate::topologies;
@@ -55,8 +56,8 @@ pub struct CellPlan {
     /// Whether the scenario, or the user, names the client.
     pub client_named: bool,
     pub checks: Vec<PlannedCheck>,
-    /// The same where the scenario expects something else on a backend.
-    pub checks_on: BTreeMap<String, Vec<PlannedCheck>>,
+    /// The same wherever the scenario may expect something else.
+    pub checks_on: BTreeMap<ExpectedOn, Vec<PlannedCheck>>,
     /// The variation it is, and what it is driven with.
     pub variation: Option<String>,
     pub setup: Setup,
@@ -436,18 +437,15 @@ fn cell(
     let client = rows::client(variant, spec)?;
     let name = vary.map(|v| v.name.as_str());
     let known = if scenario.expect_as_matrix { Some(matrix::embedded()?) } else { None };
-    let expected = |check: &String, backend: &str| {
-        let own = scenario.expected(variant, name, backend, check);
+    let expected = |check: &String, on: &ExpectedOn| {
+        let own = scenario.expected(variant, name, on, check);
         let known = || known.as_ref()?.expected_under(scenario_name, limiter, name, check);
         if as_written { own.or_else(known) } else { None }
     };
-    let checks_on = |backend: &str| -> Vec<PlannedCheck> {
-        let planned =
-            |check: &String| PlannedCheck { check: check.clone(), expected: expected(check, backend) };
+    let checks_on = |on: &ExpectedOn| -> Vec<PlannedCheck> {
+        let planned = |check: &String| PlannedCheck { check: check.clone(), expected: expected(check, on) };
         scenario.checks.iter().map(planned).collect()
     };
-    let backends: BTreeSet<&String> =
-        scenario.expectations.iter().filter_map(|e| e.backend.as_ref()).collect();
     let rolled_out = setup.workload.deploys.iter().filter(|_| refused.is_none());
     let deploys: Result<_, _> = rolled_out.map(|d| Version::of(d, limiter, setup.limit)).collect();
     Ok(CellPlan {
@@ -457,14 +455,22 @@ fn cell(
         policy: variant.policy.as_ref().map(PolicyPlan::of).transpose()?,
         client,
         client_named: variant.client.is_some(),
-        checks: checks_on(""),
-        checks_on: backends.into_iter().map(|b| (b.clone(), checks_on(b))).collect(),
+        checks: checks_on(&ExpectedOn::default()),
+        checks_on: scenario.expected_on().into_iter().map(|on| (on.clone(), checks_on(&on))).collect(),
         variation: name.map(str::to_owned),
         setup,
         refused,
         deploys: deploys?,
         crashes: Vec::new(),
     })
+}
+
+impl CellPlan {
+    /// Its checks with what is expected on this backend and server.
+    pub fn checks_for(&self, backend: &str, server: &str) -> &[PlannedCheck] {
+        let on = ExpectedOn::of(self.checks_on.keys(), backend, servers::Version::parse(server));
+        self.checks_on.get(&on).unwrap_or(&self.checks)
+    }
 }
 
 impl Plan {

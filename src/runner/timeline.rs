@@ -102,13 +102,31 @@ pub struct Aging {
     /// To each store that keeps some of them.
     stores: Vec<Eye>,
     prefix: String,
-    /// Whether the server tells expiries as moments (from 7.0), which leaves nothing to rounding.
+    /// Whether the server tells expiries as moments (from 7.0).
     moments: bool,
     aged_ms: AtomicU64,
     failed: Mutex<Option<anyhow::Error>>,
 }
 
-/// Every key once, however the listing may repeat them.
+/// Lua for when a key expires, in Unix ms by the server's clock, exactly; below 0 where it never does. A server before 7.0
+/// tells in how long only, which is of one moment where the clock says the same before and after it.
+pub const DUE: &str = "
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function due(key, told)
+  if told then return redis.call('PEXPIRETIME', key) end
+  for _ = 1, 1000 do
+    local before, left = now(), redis.call('PTTL', key)
+    if left < 0 then return left end
+    if now() == before then return before + left end
+  end
+  error('the clock of the server does not stand still for a millisecond')
+end
+";
+
+/// Every key once, however the listing may repeat them. After [`DUE`].
 /// `ARGV`: the pattern, by how many ms, whether moments are told.
 const AGE: &str = "
 local keys, cursor = {}, '0'
@@ -118,13 +136,8 @@ repeat
   for _, key in ipairs(page[2]) do keys[key] = true end
 until cursor == '0'
 for key in pairs(keys) do
-  if ARGV[3] == '1' then
-    local at = redis.call('PEXPIRETIME', key)
-    if at > 0 then redis.call('PEXPIREAT', key, string.format('%.0f', at - ARGV[2])) end
-  else
-    local left = redis.call('PTTL', key)
-    if left > 0 then redis.call('PEXPIRE', key, string.format('%.0f', left - ARGV[2])) end
-  end
+  local at = due(key, ARGV[3] == '1')
+  if at > 0 then redis.call('PEXPIREAT', key, string.format('%.0f', at - ARGV[2])) end
 end
 return 1";
 
@@ -137,7 +150,11 @@ impl Aging {
     /// Answers whether it could be done; the reason why not is kept.
     async fn age(&self, ms: u64) -> bool {
         let mut eval = redis::cmd("EVAL");
-        eval.arg(AGE).arg(0).arg(format!("*{}*", self.prefix)).arg(ms).arg(i32::from(self.moments));
+        eval.arg(format!("{DUE}{AGE}"))
+            .arg(0)
+            .arg(format!("*{}*", self.prefix))
+            .arg(ms)
+            .arg(i32::from(self.moments));
         for store in &self.stores {
             let aged = match store.clone() {
                 Eye::Keys(mut patient) => eval.exec_async(&mut patient).await.map_err(anyhow::Error::from),

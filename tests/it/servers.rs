@@ -78,6 +78,30 @@ async fn what_takes_a_newer_server_does_not_apply_to_an_old_one_whatever_the_sce
     }
 }
 
+/// A server before 7.0 tells in how long a key expires, and not when. Thousands of waits are skipped here; were a millisecond
+/// lost in some of them, keys would live on, and a limiter that goes by their expiry would refuse calls that have room.
+#[tokio::test]
+async fn skipped_waits_are_exact_on_a_server_that_tells_no_moments() {
+    if !has_every_server("local").await {
+        return;
+    }
+    let old = Build::find("6.2").unwrap();
+    let lab = Lab::new();
+    let call = |scenario, limiter| {
+        let call = [scenario, "--server", "6.2", "--backend", "local", "--format", "json"];
+        lab.run(&[&call[..], &["--limiters", limiter]].concat()).exits(0).report()
+    };
+    for run in 1..=3 {
+        let report = call("skew-window", "laravel-throttle,fixed-window-lua");
+        let verdicts = report.cells.iter().filter(|c| is_of(old, c) && !c.clocks.is_empty());
+        let verdicts: Vec<Verdict> = verdicts.map(|c| check(c, "clock-independent").verdict).collect();
+        assert!(verdicts.len() == 8 && verdicts.iter().all(|v| *v == Verdict::Pass), "run {run}: {verdicts:?}");
+    }
+    let report = call("equivalence", "fixed-window-lua");
+    let models = report.cells.iter().map(|c| check(c, "matches-model"));
+    assert!(models.clone().count() > 0 && models.clone().all(|m| m.verdict == Verdict::Pass));
+}
+
 /// A script that reaches for a key it does not declare is stopped by every server, each in its own words.
 #[tokio::test]
 async fn undeclared_keys_are_found_on_every_server() {

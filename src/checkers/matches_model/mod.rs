@@ -33,11 +33,9 @@ use crate::model::groups::Group;
 use crate::model::history::{Cell, Round};
 use crate::model::indexed::IndexedCell;
 use crate::model::op::{Op, Outcome, Source};
-use crate::model::scenario::Time;
 use crate::model::units::{Cost, Nanos};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
-use crate::ports::limiter::Version;
 
 pub struct MatchesModel;
 
@@ -198,17 +196,9 @@ impl Case<'_> {
         let fixed = matches!(self.algorithm, Algorithm::FixedWindow { .. });
         match contract.clock {
             DecidingClock::App if alone && !preset && self.clock_is_told() => timed::say(self),
-            DecidingClock::Expiry if alone && fixed && self.expiries_are_exact() => expiry::say(self),
+            DecidingClock::Expiry if alone && fixed => expiry::say(self),
             _ => window::say(self).unwrap_or_else(|| Said::NoModel(self.why_not(alone, preset).to_owned())),
         }
-    }
-
-    /// Waited for, or moved on to the millisecond: a server before 7.0 tells how long a key has left
-    /// and not when it expires, and what is lost to rounding adds up.
-    fn expiries_are_exact(&self) -> bool {
-        let header = &self.cell.header;
-        header.time == Time::Real
-            || Version::parse(&header.server.version).is_some_and(|v| v >= Version(7, 0))
     }
 
     /// Why neither time nor order tells enough.
@@ -220,9 +210,6 @@ impl Case<'_> {
             DecidingClock::Server => "the server's clock decides, and what it said is not in the history",
             DecidingClock::App if preset => "when the state before the round was made is not in the history",
             DecidingClock::App => "what the app's clock said is not in the history",
-            DecidingClock::Expiry if !self.expiries_are_exact() => {
-                "time was skipped on a server that does not tell when a key expires"
-            }
             DecidingClock::Expiry => "no model says what the expiry of its keys decides",
         }
     }

@@ -2,6 +2,7 @@
 
 use super::super::words;
 use super::row::{OVER, REQUIREMENT, room};
+use super::skew;
 use crate::model::figures::{Chart, Figure};
 use crate::model::report::{CellReport, ScenarioSummary};
 use crate::model::verdict::Verdict;
@@ -11,6 +12,7 @@ pub fn title(scenario: &ScenarioSummary, cells: &[&CellReport], names: &[String]
     let told = match scenario.chart {
         Chart::Timeline => waits(cells, names),
         Chart::Counter => lost(cells),
+        Chart::Skew => skew::finding(cells),
         Chart::Loads => spread(Figure::BusiestNodePercent, cells, names),
         Chart::Figure => scenario.figures.first().and_then(|f| spread(*f, cells, names)),
         Chart::Admitted | Chart::None => admitted(cells),

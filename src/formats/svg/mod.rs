@@ -14,6 +14,7 @@ mod panel;
 mod row;
 mod scale;
 pub mod scene;
+mod skew;
 mod timeline;
 
 use std::collections::BTreeSet;

@@ -13,6 +13,7 @@ use super::figure::{self, Plot};
 use super::finding::{self, capital};
 use super::row;
 use super::scale::{Scale, short};
+use super::skew::{self, Skews};
 use super::timeline::{self, Timeline};
 use crate::model::figures::{Chart, Figure};
 use crate::model::report::{CellReport, ScenarioSummary};
@@ -53,8 +54,13 @@ impl<'a> Panel<'a> {
         let dots = 38 + 2 * rounds.saturating_sub(8).min(12) as i32;
         let kind = scenario.chart;
         // Rows with room for two lines.
-        let timed = matches!(kind, Chart::Timeline | Chart::Counter);
-        let labels = words::short_labels(&cells);
+        let timed = matches!(kind, Chart::Timeline | Chart::Counter | Chart::Skew);
+        let lines = skew::lines(&cells);
+        let heads: Vec<&CellReport> = match kind {
+            Chart::Skew => lines.iter().map(|l| &l.head).collect(),
+            _ => cells.clone(),
+        };
+        let labels = words::short_labels(&heads);
         let short = row::shorten_apart(&labels);
         let one = |(label, short): (&String, String)| {
             if timed { row::in_two(label) } else { vec![short] }
@@ -63,6 +69,7 @@ impl<'a> Panel<'a> {
         let row = match figure {
             _ if kind == Chart::Counter => counter::ROW,
             _ if kind == Chart::Loads => counter::LOADS_ROW,
+            _ if kind == Chart::Skew => skew::ROW,
             _ if timed => timeline::ROW,
             Some(_) => figure::ROW,
             None => dots,
@@ -77,7 +84,7 @@ impl<'a> Panel<'a> {
 
     /// Whether a row is a plot of its own.
     fn timed(&self) -> bool {
-        matches!(self.kind, Chart::Timeline | Chart::Counter | Chart::Loads)
+        matches!(self.kind, Chart::Timeline | Chart::Counter | Chart::Loads | Chart::Skew)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -86,7 +93,7 @@ impl<'a> Panel<'a> {
 
     pub fn width(&self) -> i32 {
         let figures = match self.plot() {
-            _ if self.timed() => timeline::BESIDE.max(counter::BESIDE),
+            _ if self.timed() => timeline::BESIDE.max(counter::BESIDE).max(skew::BESIDE),
             Some(plot) => plot.beside(),
             None => self.cells.iter().map(|c| beside(c).2).max().unwrap_or(0),
         };
@@ -98,6 +105,10 @@ impl<'a> Panel<'a> {
         match self.figure {
             _ if self.kind == Chart::Counter => {
                 "What the store says is used and what was admitted, call by call".to_owned()
+            }
+            _ if self.kind == Chart::Skew => {
+                "The most admitted in one window, against how far clocks are apart, for each limiter"
+                    .to_owned()
             }
             _ if self.kind == Chart::Loads => "Commands of each node of a cluster".to_owned(),
             _ if self.timed() => "How long callers waited over time, for each limiter".to_owned(),
@@ -111,6 +122,7 @@ impl<'a> Panel<'a> {
         match self.kind {
             Chart::Timeline => return timeline::legend(&self.cells),
             Chart::Counter => return counter::LEGEND.to_vec(),
+            Chart::Skew => return skew::legend(&self.cells),
             Chart::Loads => return vec![(counter::LOADS, ink::QUIET)],
             _ => {}
         }
@@ -130,7 +142,7 @@ impl<'a> Panel<'a> {
     }
 
     pub fn height(&self, width: i32) -> i32 {
-        let rows = self.row * self.cells.len() as i32;
+        let rows = self.row * self.names.len() as i32;
         let plot = if self.cells.is_empty() { 0 } else { 30 + rows + figure::BELOW };
         let title = fold(&self.title, TITLE, width).len() as i32 * TITLE_LINE;
         let said = self.said(width).len() as i32 * LINE;
@@ -182,6 +194,7 @@ impl<'a> Panel<'a> {
             return match self.kind {
                 Chart::Counter => Counters { cells, left, width }.draw(canvas, top),
                 Chart::Loads => Loads { cells, left, width }.draw(canvas, top),
+                Chart::Skew => Skews { lines: &skew::lines(cells), left, width }.draw(canvas, top),
                 _ => Timeline { cells, left, width }.draw(canvas, top),
             };
         }

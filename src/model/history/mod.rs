@@ -179,10 +179,13 @@ pub enum Event {
         name: String,
         at: Nanos,
     },
-    /// Commands that a node of a cluster processed in the round, the lab's own among them.
+    /// What a node of a cluster did in the round, for the lab among others: the commands it processed, and the CPU time
+    /// of all its threads.
     Load {
         node: String,
         commands: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpu_us: Option<u64>,
         at: Nanos,
     },
     /// What a server did in the round: keys it evicted, whoever's they were, and scripts it was asked for and did
@@ -433,8 +436,9 @@ pub struct Round {
     pub changes: Vec<(Nanos, String)>,
     /// What app servers of somebody else's say they are.
     pub adapters: BTreeSet<String>,
-    /// Commands that each node of a cluster processed.
+    /// Commands that each node of a cluster processed, and the CPU time that each took, in µs.
     pub loads: Vec<u64>,
+    pub cpus_us: Vec<u64>,
     /// Keys that the servers evicted, all together, and scripts they were asked for and did not know.
     pub evicted_keys: Option<u64>,
     pub noscript: Option<u64>,

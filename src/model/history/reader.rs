@@ -257,8 +257,9 @@ pub fn apply(round: &mut Round, limit: Limit, event: Event) -> Result<(), &'stat
             (fault.lifted, fault.over) = (Some(asked), Some(at));
             return Ok(());
         }
-        Event::Load { commands, .. } => {
+        Event::Load { commands, cpu_us, .. } => {
             round.loads.push(commands);
+            round.cpus_us.extend(cpu_us);
             return Ok(());
         }
         Event::Stats { evicted_keys, noscript, .. } => {

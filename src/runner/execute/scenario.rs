@@ -335,7 +335,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         requirement: plan.scenario.require.as_ref().map(|r| r.requirement(cell.setup.limit)),
         outage: plan.scenario.outage,
         clocks: cell.setup.clocks.clone(),
-        checks: cell.checks_on.get(backend).unwrap_or(&cell.checks).clone(),
+        checks: cell.checks_for(backend, &server.version).to_vec(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::line::Upstream;
 use crate::explorer::Trouble;
+use crate::runner::timeline::DUE;
 use crate::wire::resp::{Frame, encode_command};
 
 /// Expiries that differ by less are taken for the same.
@@ -32,11 +33,9 @@ pub fn to_grain(ms: i64) -> i64 {
 }
 
 /// Lists every key: name, type, when it expires by the server's clock (−1 for never), what it holds; the
-/// server's clock first. `ARGV[1]` says whether the server tells moments (from 7.0).
+/// server's clock first. After [`DUE`]. `ARGV[1]` says whether the server tells moments (from 7.0).
 const DUMP: &str = "
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local told = {string.format('%.0f', now)}
+local told = {string.format('%.0f', now())}
 local keys = redis.call('KEYS', '*')
 table.sort(keys)
 for _, key in ipairs(keys) do
@@ -47,15 +46,13 @@ for _, key in ipairs(keys) do
   elseif kind == 'list' then holds = redis.call('LRANGE', key, 0, -1)
   elseif kind == 'set' then holds = redis.call('SMEMBERS', key)
   else holds = {redis.call('DUMP', key)} end
-  local due
-  if ARGV[1] == '1' then due = redis.call('PEXPIRETIME', key)
-  else
-    due = redis.call('PTTL', key)
-    if due >= 0 then due = due + now end
-  end
-  told[#told + 1] = {key, kind, string.format('%.0f', due), holds}
+  told[#told + 1] = {key, kind, string.format('%.0f', due(key, ARGV[1] == '1')), holds}
 end
 return told";
+
+fn dump() -> String {
+    format!("{DUE}{DUMP}")
+}
 
 /// Gives keys the time they have left, or removes them: KEYS, and for each the ms left (0: none).
 /// Answers with the moment each expires by the server's clock.
@@ -111,7 +108,7 @@ pub struct Keyspace {
     moments: bool,
     /// Every key is to be removed before the next command.
     to_clear: bool,
-    /// SHA-1 of [`DUMP`].
+    /// SHA-1 of [`dump`].
     dump: String,
     /// By key: the moment it expires by the server's clock, and what that is in the schedule's time.
     known: BTreeMap<String, (i64, i64)>,
@@ -121,7 +118,7 @@ impl Keyspace {
     pub fn new(mut upstream: Upstream) -> Result<Self, Trouble> {
         let (frame, _) = ask(&mut upstream, &["PEXPIRETIME", "rl-lab:none"])?;
         let moments = frame.error().is_none();
-        let dump = redis::Script::new(DUMP).get_hash().to_owned();
+        let dump = redis::Script::new(&dump()).get_hash().to_owned();
         Ok(Self { upstream, moments, to_clear: true, dump, known: BTreeMap::new() })
     }
 
@@ -159,7 +156,7 @@ impl Keyspace {
         let dump = self.dump.clone();
         let mut told = self.ask(&["EVALSHA", &dump, "0", moments])?;
         if told.error().is_some_and(|e| e.starts_with(b"NOSCRIPT")) {
-            told = self.ask(&["EVAL", DUMP, "0", moments])?;
+            told = self.ask(&["EVAL", &self::dump(), "0", moments])?;
         }
         let mut told = list(told)?.into_iter();
         let server_ms = number(told.next().as_ref())?;

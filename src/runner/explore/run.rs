@@ -406,6 +406,7 @@ impl Exploration {
             figures,
             honesty: CellHonesty::default(),
             adapters: Vec::new(),
+            clocks: Vec::new(),
             told: Vec::new(),
             search: Some(search.unwrap_or_else(|| self.searched(target, &Explored::default(), &|_| None))),
             errors: Default::default(),
