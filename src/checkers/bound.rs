@@ -75,6 +75,7 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool, wh
                     return Err(());
                 }
             }
+            power.unclear |= over_as_told(cell, &mut counted, calls(), bound, time);
             if !pressed && would_convict(&mut counted, round, &group, ops, (bound, whose), time) {
                 // Calls race for what is left: where nothing was, whoever looks first sees that as well.
                 let raced = !cell.header.concurrent || ops.iter().any(|op| admitted(op) && whose.has(op));
@@ -101,9 +102,32 @@ fn judge_groups(cell: &IndexedCell, bound: &Bound, scope: Scope, apart: bool, wh
     evidence(cell, bound, &power)
 }
 
+/// Whether an aligned window holds too much by the times as they were recorded, and is excused by the slack at its edges
+/// alone: neither a witness nor a reason to clear anybody.
+fn over_as_told(
+    cell: &Cell,
+    counted: &mut Vec<Admitted>,
+    calls: impl Iterator<Item = Admitted> + Clone,
+    bound: &Bound,
+    time: TimeContext,
+) -> bool {
+    // Which window a wrong clock means is not told by the true time.
+    if !matches!(bound, Bound::AlignedWindow { .. }) || !cell.header.clocks.is_empty() {
+        return false;
+    }
+    let told = TimeContext { slack_ns: 0, ..time };
+    if glance(bound, calls.clone(), told) == Glance::Clear {
+        return false;
+    }
+    keep(counted, calls);
+    over(bound, counted, told).is_some()
+}
+
 /// How hard the rounds tried.
 #[derive(Default)]
 struct Power {
+    /// Whether some window is over by the times as recorded, and excused by their slack.
+    unclear: bool,
     /// Rounds that would have convicted had every decided call been admitted.
     pressed: u32,
     /// Those of them that were recorded whole and whose calls overlapped.
@@ -124,6 +148,13 @@ fn evidence(cell: &Cell, bound: &Bound, power: &Power) -> Finding {
         return Finding::unknown(format!(
             "the history is cut short: {recorded} of {} rounds are whole, and none of them is over",
             cell.header.rounds
+        ));
+    }
+    if power.unclear {
+        return Finding::unknown(format!(
+            "more than the bound ({}) was admitted in a window by the times as recorded, but some of it so close to an edge \
+             that it may belong to the window beside it",
+            bound.in_words()
         ));
     }
     if power.tried == 0 && power.pressed > 0 {

@@ -3,12 +3,14 @@
 //!
 //! The true time is the lab's own, one for all nodes. Both halves are those of `never-over-limit` and
 //! `no-false-denial`, and so is what they can prove; here they are asked of a round in which the clock of a node
-//! was offset, drifted or was set. A pass needs both to pass.
+//! was offset, drifted or was set. A pass needs both to pass, and calls that were decided by a node while its clock was
+//! wrong by more than the limiter's clock can tell apart.
 
 use super::never_over_limit::NeverOverLimit;
 use super::no_false_denial::NoFalseDenial;
-use crate::model::history::Cell;
+use crate::model::history::{Cell, Round};
 use crate::model::scenario::PlannedClock;
+use crate::model::units::Nanos;
 use crate::model::verdict::{Finding, Verdict};
 use crate::ports::checker::Checker;
 
@@ -29,6 +31,11 @@ impl Checker for ClockIndependent {
             return Finding::unknown("every clock was right, so nothing was tried");
         }
         let wrong = wrong.join(", ");
+        if !cell.rounds.iter().any(|round| wrong_for_a_call(cell, round)) {
+            return Finding::unknown(format!(
+                "with {wrong}: no call was decided while a clock was wrong by more than it can tell, so nothing was tried"
+            ));
+        }
         let findings = [NeverOverLimit.judge(cell), NoFalseDenial.judge(cell)];
         if let Some(failed) = findings.iter().find(|f| f.verdict == Verdict::Fail) {
             return Finding::fail(format!("with {wrong}: {}", failed.because));
@@ -39,4 +46,16 @@ impl Checker for ClockIndependent {
         let [kept, served] = findings;
         Finding::pass(format!("with {wrong}: {}; {}", kept.because, served.because))
     }
+}
+
+/// Whether some call was decided on a node whose clock was wrong by then, by more than a reading of it can tell.
+fn wrong_for_a_call(cell: &Cell, round: &Round) -> bool {
+    let told_us = i64::try_from(cell.header.contract.clock_resolution_ms.max(1))
+        .unwrap_or(i64::MAX)
+        .saturating_mul(1000);
+    round.ops.iter().filter(|op| op.outcome.is_decided()).any(|op| {
+        let passed = Nanos(op.invoke.0.saturating_sub(round.began.0));
+        let of_node = cell.header.clocks.iter().filter(|c| c.node == op.node.0);
+        of_node.map(|c| c.ahead_us(passed).saturating_abs()).any(|us| us >= told_us)
+    })
 }

@@ -28,14 +28,21 @@ impl Checker for CostChecker {
     }
 
     fn judge(&self, cell: &Cell) -> Finding {
+        let instead =
+            cell.rounds.iter().flat_map(|r| &r.ops).filter(|o| decided(o) && !by_limiter(o)).count();
         let rounds: Vec<&Round> =
-            cell.rounds.iter().filter(|r| r.complete && r.ops.iter().any(decided)).collect();
+            cell.rounds.iter().filter(|r| r.complete && r.ops.iter().any(by_limiter)).collect();
         let figures = figures(cell, &rounds);
         let Some(most) = cell.header.contract.round_trips_at_most else {
             return Finding::not_applicable(format!(
                 "its contract names no number of round trips; {figures}"
             ));
         };
+        if instead > 0 {
+            return Finding::unknown(format!(
+                "{instead} calls were decided by a policy instead of the store, of which this check knows nothing"
+            ));
+        }
         let Some(best) = rounds.iter().map(|r| r.most_trips).min() else {
             return Finding::unknown("no call of a whole round was decided");
         };
@@ -63,12 +70,17 @@ impl Checker for CostChecker {
     }
 }
 
+/// Decided by the limiter, and not by a policy because the store did not.
+fn by_limiter(op: &Op) -> bool {
+    decided(op) && !op.source.is_some_and(Source::is_instead_of_store)
+}
+
 fn decided(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Admitted | Outcome::Denied)
 }
 
 fn figures(cell: &Cell, rounds: &[&Round]) -> String {
-    let calls: usize = rounds.iter().map(|r| r.ops.iter().filter(|o| decided(o)).count()).sum();
+    let calls: usize = rounds.iter().map(|r| r.ops.iter().filter(|o| by_limiter(o)).count()).sum();
     let trips: u64 = rounds.iter().map(|r| r.trips).sum();
     let each = |n: u64, of: usize| n as f64 / of.max(1) as f64;
     let mut text = format!("{:.2} round trips per decision", each(trips, calls));

@@ -39,7 +39,7 @@ pub fn command() -> Command {
     CompareFlags::augment_args(Command::new("compare").about("Tell what changed between two runs").long_about(
         "Tell what changed between two runs: verdicts, and what was measured, cell by cell. A difference that is no \
          larger than the noise of the rounds is inconclusive. Exit 1 if something fails that did not, 4 if something \
-         is unknown that was known, else 0.",
+         was known that is unknown now, or is not there, else 0.",
     ))
 }
 
@@ -48,6 +48,14 @@ pub fn main(matches: &ArgMatches) -> Answer {
     let out = project::runs_folder();
     let read = |run: &PathBuf| merge::read(run, &out).map_err(Refusal::usage);
     let (before, after) = (read(&flags.before)?, read(&flags.after)?);
+    if before.run == after.run {
+        return Err(Refusal::usage(format!(
+            "{} and {} are the same run, {}",
+            flags.before.display(),
+            flags.after.display(),
+            before.run
+        )));
+    }
     let told = compare(&before, &after);
     if told.pairs.is_empty() {
         return Err(Refusal::usage(format!(

@@ -12,6 +12,7 @@ use crate::checkers;
 use crate::formats::document::{html, markdown};
 use crate::formats::study::{Chosen, Scenes, Study, Template};
 use crate::formats::words;
+use crate::model::report::Report;
 use crate::runner::exit::Exit;
 use crate::runner::merge;
 use crate::runner::out::{RunFolder, write_document};
@@ -80,9 +81,21 @@ pub fn main(matches: &ArgMatches) -> Answer {
 
 fn document(flags: &ReportFlags, out: &Path) -> Answer {
     let named = if flags.runs.is_empty() { vec![PathBuf::from("latest")] } else { flags.runs.clone() };
-    let mut reports = Vec::new();
+    if flags.template != Told::Incident && (flags.limiter.is_some() || flags.check.is_some()) {
+        let text = "--limiter and --check choose the conviction that --template incident tells of";
+        return Err(Refusal::usage(text));
+    }
+    if flags.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
+        return Err(Refusal::usage("--title needs a text"));
+    }
+    let mut reports: Vec<(String, Report)> = Vec::new();
     for run in &named {
-        reports.push((run.display().to_string(), merge::read(run, out).map_err(Refusal::usage)?));
+        let report = merge::read(run, out).map_err(Refusal::usage)?;
+        if let Some((other, _)) = reports.iter().find(|(_, r)| r.run == report.run) {
+            let text = format!("{other} and {} are the same run, {}", run.display(), report.run);
+            return Err(Refusal::usage(text));
+        }
+        reports.push((run.display().to_string(), report));
     }
     let first = reports.first().map(|(_, r)| words::title(r)).unwrap_or_default();
     let template = match flags.template {
@@ -108,11 +121,22 @@ fn document(flags: &ReportFlags, out: &Path) -> Answer {
         return Ok(Exit::Ok);
     };
     let page = html::render(&title, &study.compose(template, Scenes::Drawn).map_err(Refusal::usage)?);
-    let written = write_document(name, text, &page).map_err(Refusal::environment)?;
+    let written = write_document(&stem(name)?, text, &page).map_err(Refusal::environment)?;
     for path in written {
         output::print(&format!("{}\n", path.display())).map_err(Refusal::environment)?;
     }
     Ok(Exit::Ok)
+}
+
+/// The name without the ending of one of its two files.
+fn stem(name: &Path) -> Result<PathBuf, Refusal> {
+    let ending = name.extension().and_then(|e| e.to_str());
+    let stem = if matches!(ending, Some("md" | "html")) { name.with_extension("") } else { name.to_owned() };
+    if stem.exists() && !stem.is_dir() {
+        let text = format!("{} is a file; charts would go into a folder of that name", stem.display());
+        return Err(Refusal::usage(text));
+    }
+    Ok(stem)
 }
 
 fn merged(flags: &ReportFlags, out: &Path) -> Answer {

@@ -86,7 +86,12 @@ fn verdicts(comparison: &Comparison, all: bool) -> Vec<Block> {
         }
     }
     if rows.is_empty() {
-        return vec![para("Every verdict is the same.")];
+        let both = if comparison.only_before.is_empty() && comparison.only_after.is_empty() {
+            "Every verdict is the same."
+        } else {
+            "Every verdict that both have is the same; cells of one run only are listed below."
+        };
+        return vec![para(both)];
     }
     let heads = ["scenario", "limiter", "property", "before", "after", "change"];
     let heads = heads.map(|h| (plain(h), Align::Left)).to_vec();
@@ -189,5 +194,10 @@ mod tests {
         let told = compare(&before, &after);
         assert_eq!(told.only_before, ["race: get-then-incr · waits-for-reconnect"]);
         assert_eq!(told.pairs.len(), after.cells.len());
+        assert_eq!(told.verdicts, Change::Unsettled, "what is gone is no longer known");
+        let told = compare(&after, &before);
+        assert_eq!(told.verdicts, Change::Broken, "what is new and fails");
+        let text = markdown::render(&compose(["a", "b"], &told, false));
+        assert!(text.contains("that both have") && !text.contains("verdict is the same."), "{text}");
     }
 }

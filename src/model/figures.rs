@@ -294,7 +294,8 @@ pub fn measure(cell: &Cell) -> Figures {
     set(Figure::CountedPerIdentity, fullest(|p| p.counted().map(i128::from)));
 
     let decided_in = |r: &Round| r.count(Outcome::Admitted) + r.count(Outcome::Denied);
-    let counted: u64 = whole.iter().map(|r| decided_in(r)).sum();
+    let instead = |r: &Round| r.ops.iter().filter(|o| decider(o) == Decider::Policy).count() as u64;
+    let counted: u64 = whole.iter().map(|r| decided_in(r).saturating_sub(instead(r))).sum();
     let trips: u64 = whole.iter().map(|r| r.trips).sum();
     let share = |part: u64, of: u64, digits| (of > 0).then(|| rounded(part as f64 / of as f64, digits));
     // A process that tells of none may have made some.

@@ -1,9 +1,10 @@
 //! Asks a service until it refuses, waits as long as it says, and judges what it said by the rules of
 //! `headers-honest`.
 //!
-//! Nothing is known of the service but its answers. A wait of two seconds or more is looked into half a second
-//! before it can be too long by one, which may be a refusal that the service counts: so what that one says is
-//! waited out.
+//! Nothing is known of the service but its answers. A wait of two seconds or more is looked into a tenth of a second
+//! before it would be too long by one. Who is refused then may be told of another end, since a service may count that
+//! refusal, or always say the same: where it is later by more than rounding tells, somebody comes back at the first end
+//! as well, and waits out what is said last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,8 +184,10 @@ impl Asking {
 
     /// Comes back when that was told, and before the end of it if it may be too long.
     async fn come_back(&mut self, mut wait: Duration, patience: Duration) -> Result<(), Cannot> {
-        const EARLY: Duration = Duration::from_millis(1500);
+        const EARLY: Duration = Duration::from_millis(1100);
         const LATE: Duration = Duration::from_millis(5);
+        // A whole second for rounding up, and what the answers took.
+        const ROUNDED: Duration = Duration::from_millis(1200);
         let too_long = |wait: Duration| {
             let (told, most) = (wait.as_secs(), patience.as_secs());
             format!("it tells to wait {told} s, longer than the {most} s of --patience: not waited out")
@@ -195,13 +198,17 @@ impl Asking {
         }
         if wait >= Duration::from_secs(2) {
             tokio::time::sleep(wait - EARLY).await;
-            match self.call().await? {
-                Came::Refused(Some(again)) if again <= patience => wait = again,
-                Came::Refused(Some(again)) => {
-                    self.notes.push(too_long(again));
-                    return Ok(());
-                }
-                Came::Refused(None) | Came::Admitted | Came::Nothing => return Ok(()),
+            let Came::Refused(Some(again)) = self.call().await? else { return Ok(()) };
+            let first_end = EARLY + LATE;
+            wait = again;
+            if again > EARLY + ROUNDED {
+                tokio::time::sleep(first_end).await;
+                let Came::Refused(Some(last)) = self.call().await? else { return Ok(()) };
+                wait = last;
+            }
+            if wait > patience {
+                self.notes.push(too_long(wait));
+                return Ok(());
             }
         }
         tokio::time::sleep(wait + LATE).await;

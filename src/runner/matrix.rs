@@ -37,9 +37,8 @@ pub fn plans(matrix: &MatrixPlan, limiters: &[LimiterRef], seed: Seed) -> Result
         let changes = Overrides { limiters: rows.clone(), variations, ..Overrides::default() };
         let mut plan = plan::plan(named, &changes, seed)?;
         for cell in &mut plan.cells {
-            for check in &mut cell.checks {
-                check.expected = matrix.expected(&cell.limiter, &check.check);
-            }
+            let limiter = cell.limiter.clone();
+            cell.checks_mut().for_each(|c| c.expected = matrix.expected(&limiter, &c.check));
         }
         plans.push(plan);
     }

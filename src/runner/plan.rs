@@ -466,6 +466,11 @@ fn cell(
 }
 
 impl CellPlan {
+    /// Its checks, on every ground where something else may be expected.
+    pub fn checks_mut(&mut self) -> impl Iterator<Item = &mut PlannedCheck> {
+        self.checks_on.values_mut().chain([&mut self.checks]).flatten()
+    }
+
     /// Its checks with what is expected on this backend and server.
     pub fn checks_for(&self, backend: &str, server: &str) -> &[PlannedCheck] {
         let on = ExpectedOn::of(self.checks_on.keys(), backend, servers::Version::parse(server));

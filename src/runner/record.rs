@@ -332,7 +332,8 @@ impl Record for Recorder {
         // The first thing after it answered.
         let at = self.now();
         let mut open = self.open();
-        if matches!(completion, Completion::Ok(_)) {
+        // What a policy decided instead of the store says nothing of what the limiter asks it.
+        if matches!(completion, Completion::Ok(decision) if !decision.source.is_instead_of_store()) {
             open.trips = (open.trips.0 + u64::from(trace.trips), open.trips.1.max(trace.trips));
         }
         let limit = open.limit;

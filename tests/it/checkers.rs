@@ -5,10 +5,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use rl_lab::checkers;
+use rl_lab::model::contract::Bound;
 use rl_lab::model::history::{Cell, CellHeader, Event, PlannedCheck, RunHeader};
 use rl_lab::model::indexed::IndexedCell;
+use rl_lab::model::op::{KeyId, Outcome};
 use rl_lab::model::report::{CellHonesty, Report, ServerInfo};
-use rl_lab::model::units::Seed;
+use rl_lab::model::scenario::PlannedClock;
+use rl_lab::model::units::{Limit, Nanos, Seed};
 use rl_lab::model::verdict::Finding;
 use rl_lab::model::verdict::Verdict::{self, Fail, NotApplicable, Pass, Unknown};
 use rl_lab::ports::route::Configured;
@@ -217,6 +220,60 @@ fn the_checkers_tell_recorded_histories_apart() {
         assert_eq!(found.witness.is_some(), found.verdict == Fail, "{file}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_clock_that_is_wrong_for_no_call_tries_nothing() {
+    let good = analyze::read(&folder().join("clock-independent.good.jsonl")).unwrap().cells.remove(0);
+    let judged = |cell: &Cell| checkers::find("clock-independent").unwrap().judge(cell).verdict;
+    assert_eq!(judged(&good), Pass);
+    let with = |change: &dyn Fn(&mut PlannedClock)| {
+        let mut cell = good.clone();
+        cell.header.clocks.iter_mut().for_each(change);
+        judged(&cell)
+    };
+    let right = |c: &mut PlannedClock| c.offset = "+0s".parse().unwrap();
+    assert_eq!(with(&right), Unknown, "an offset of nothing");
+    assert_eq!(with(&|c| c.node = 999), Unknown, "a node that no call went to");
+    let set_after_the_last_call = |c: &mut PlannedClock| {
+        right(c);
+        (c.jump_at, c.jump) = (Some("1d".parse().unwrap()), "+50s".parse().unwrap());
+    };
+    assert_eq!(with(&set_after_the_last_call), Unknown);
+    let by_less_than_it_can_tell = |c: &mut PlannedClock| {
+        right(c);
+        c.drift_ppm = 1;
+    };
+    assert_eq!(with(&by_less_than_it_can_tell), Unknown);
+}
+
+/// Two calls a millisecond and a half behind an edge are over by what was recorded. That the limiter's clock may have
+/// read the millisecond before excuses them, and is no reason to clear anybody.
+#[test]
+fn what_only_the_slack_at_an_edge_excuses_is_unknown_and_no_pass() {
+    let mut cell = analyze::read(&folder().join("never-over-limit.cut.bad.jsonl")).unwrap().cells.remove(0);
+    let edge = 1_700_000_000_000_000_000i64;
+    let (limit, window) = (Limit::new(1).unwrap(), "10s".parse().unwrap());
+    cell.header.contract.bound = Bound::AlignedWindow { limit, window };
+    (cell.header.limit, cell.header.rounds, cell.header.concurrent) = (limit, 1, false);
+    cell.header.clocks.clear();
+    cell.rounds.truncate(1);
+    cell.rounds[0].complete = true;
+    cell.rounds[0].presets.clear();
+    cell.rounds[0].epoch_ns_at_zero = Some(edge);
+    let mut ops = cell.rounds[0].ops.iter().take(3).cloned().collect::<Vec<_>>();
+    let mut judged = |at_us: [i64; 3]| {
+        for (op, us) in ops.iter_mut().zip(at_us) {
+            (op.invoke, op.complete, op.key) = (Nanos(us * 1000), Nanos(us * 1000 + 100_000), KeyId(0));
+            op.outcome = Outcome::Admitted;
+        }
+        cell.rounds[0].ops = ops.clone();
+        checkers::find("never-over-limit").unwrap().judge(&cell).verdict
+    };
+    // One in each of three windows, the second of them close to its edge.
+    assert_eq!(judged([5_000_000, 10_000_300, 25_000_000]), Unknown, "never put to the test");
+    assert_eq!(judged([500, 700, 25_000_000]), Unknown, "over by what was recorded");
+    assert_eq!(judged([5_000_000, 6_000_000, 25_000_000]), Fail);
 }
 
 /// What one checker has grouped, the next one finds: whoever comes first.

@@ -95,7 +95,10 @@ async fn skipped_waits_are_exact_on_a_server_that_tells_no_moments() {
         let report = call("skew-window", "laravel-throttle,fixed-window-lua");
         let verdicts = report.cells.iter().filter(|c| is_of(old, c) && !c.clocks.is_empty());
         let verdicts: Vec<Verdict> = verdicts.map(|c| check(c, "clock-independent").verdict).collect();
-        assert!(verdicts.len() == 8 && verdicts.iter().all(|v| *v == Verdict::Pass), "run {run}: {verdicts:?}");
+        assert!(
+            verdicts.len() == 8 && verdicts.iter().all(|v| *v == Verdict::Pass),
+            "run {run}: {verdicts:?}"
+        );
     }
     let report = call("equivalence", "fixed-window-lua");
     let models = report.cells.iter().map(|c| check(c, "matches-model"));

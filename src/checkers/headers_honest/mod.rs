@@ -27,7 +27,7 @@
 //!
 //! A pass needs calls that were refused, and each rule put to the test: a wait that was waited out by somebody
 //! who was then admitted; for how long it needs to be its true length, or a wait of one second, which is the least
-//! there is, or somebody who came back in the last two seconds of it and was refused. It cannot see whether a
+//! there is, or somebody who came back little more than a second before its end and was refused. It cannot see whether a
 //! type is the same for ever. `n/a` where calls do not go over HTTP. O(n log n).
 
 mod rules;

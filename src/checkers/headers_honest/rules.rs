@@ -3,6 +3,7 @@
 use super::super::groups::epoch_ns;
 use super::super::remaining_consistent::RemainingConsistent;
 use super::{Heard, heard, over, refused};
+use crate::model::contract::Bound;
 use crate::model::history::Cell;
 use crate::model::http::{DRAFT, Family, PROBLEM_JSON, RetryAfter, X, quota, whole};
 use crate::model::indexed::IndexedCell;
@@ -14,6 +15,8 @@ use crate::ports::checker::Checker;
 const DAY_S: u64 = 86_400;
 /// The longest window there is.
 const LONGEST_S: u64 = 366 * DAY_S;
+/// The one may be rounded down and the other up, a date leaves out a second.
+const ROUNDED_S: u64 = 2;
 const NOBODY: &str = "no call was refused";
 
 pub fn status(cell: &Cell) -> Finding {
@@ -59,8 +62,6 @@ pub fn reset(cell: &Cell) -> Finding {
     let of_waits = over(refused(cell), |h| {
         let Some(wait) = h.answer.wait_s() else { return Ok(false) };
         for (name, after) in resets(cell, h) {
-            // The one may be rounded down and the other up, a date leaves out a second.
-            const ROUNDED_S: u64 = 2;
             if after.saturating_add(ROUNDED_S) < wait {
                 let what = "who comes back at the reset comes too early by Retry-After";
                 return Err(format!("with {name} {after} s ahead and a wait of {wait} s: {what}"));
@@ -73,6 +74,17 @@ pub fn reset(cell: &Cell) -> Finding {
     });
     if let Err(fail) = of_waits {
         return fail;
+    }
+    if cell.header.contract.bound == Bound::None {
+        // Of an admission a reset may be when all is there again, as long as that is before the longest wait.
+        let longest = refused(cell).filter_map(|h| h.answer.wait_s()).max();
+        let admitted = || heard(cell).filter(|h| h.op.outcome == Outcome::Admitted);
+        let far = longest.and_then(|longest| {
+            let mut all = admitted().flat_map(|h| resets(cell, &h));
+            all.find(|(_, after)| *after > longest.saturating_add(ROUNDED_S))
+                .map(|(name, after)| (name, after, longest))
+        });
+        later.set(later.take().or(far));
     }
     let tried = over(heard(cell), |h| {
         let [draft, x] = [&h.answer.draft.reset, &h.answer.x.reset];
@@ -90,6 +102,12 @@ pub fn reset(cell: &Cell) -> Finding {
             let (from, to) = dated(cell, h);
             match whole(text) {
                 None => return Err(format!("with X-RateLimit-Reset: {text}, which is no whole number")),
+                Some(at) if at.saturating_add(ROUNDED_S) < from && at.saturating_add(DAY_S) >= from => {
+                    return Err(format!(
+                        "with X-RateLimit-Reset: {text}, {} s before its own date",
+                        from - at
+                    ));
+                }
                 Some(at) if at.saturating_add(DAY_S) < from => {
                     let why = "no Unix time near its own date: how long it takes, and not when it is";
                     return Err(format!("with X-RateLimit-Reset: {text}, which is {why}"));
@@ -103,11 +121,21 @@ pub fn reset(cell: &Cell) -> Finding {
         }
         Ok(draft.is_some() || x.is_some())
     });
+    let off = heard(cell).find_map(|h| {
+        let absolute =
+            h.answer.x.reset.is_some() || matches!(h.answer.retry_after(), Some(RetryAfter::At(_)));
+        off_by(cell, &h).filter(|_| absolute)
+    });
     match (tried, later.take()) {
         (Err(fail), _) => fail,
+        (Ok(_), _) if off.is_some() => Finding::unknown(format!(
+            "it tells moments, and the clock that its Date is of is {} s from the one of this machine: who goes by a clock of \
+             his own comes back too early or too late",
+            off.unwrap_or_default()
+        )),
         // It may well mean when all of the limit is there again; but that is not looked into.
         (Ok(_), Some((name, after, wait))) => Finding::unknown(format!(
-            "a refusal has {name} {after} s ahead and a wait of {wait} s; whether it is then that all is there again, nobody \
+            "an answer has {name} {after} s ahead, and a refusal a wait of {wait} s; whether it is then that all is there again, nobody \
              looked"
         )),
         (Ok(n), None) => told(n, "no answer tells a reset", "answers tell one of their kind"),
@@ -186,15 +214,52 @@ fn counted_down(cell: &Cell, tried: u64) -> Finding {
             }
         }
     }
+    if let Some(why) = short_of_the_limit(cell) {
+        return Finding::unknown(why);
+    }
     match (exact, less) {
         (0, 0) => Finding::unknown("nobody was refused after being told what is left"),
         (0, less) => Finding::unknown(format!(
             "{less} times more was given than was told to be left; some may have come back meanwhile"
         )),
-        (exact, _) => Finding::pass(format!(
+        (_, 1..) => Finding::unknown(format!(
+            "{less} times more was given than was told to be left, and {exact} times as much; some may have come back \
+             meanwhile"
+        )),
+        (exact, 0) => Finding::pass(format!(
             "{tried} times no more than the limit is left, and {exact} times as much was given before a refusal"
         )),
     }
+}
+
+/// Where a key's calls were refused before what is said to be the limit was given, and where the limit is another from answer
+/// to answer.
+fn short_of_the_limit(cell: &Cell) -> Option<String> {
+    let said = |h: &Heard, place: usize, read: fn(&str) -> Option<u64>| {
+        let fields = [h.answer.draft.fields()[place], h.answer.x.fields()[place]];
+        fields.into_iter().flatten().find_map(read)
+    };
+    for round in &cell.rounds {
+        let mut limits =
+            heard(cell).filter(|h| std::ptr::eq(h.round, round)).filter_map(|h| said(&h, 0, quota));
+        let Some(limit) = limits.next() else { continue };
+        if let Some(other) = limits.find(|other| *other != limit) {
+            return Some(format!("the limit is {limit} in one answer and {other} in another"));
+        }
+        for key in 0..round.keys.len() {
+            let mut calls = round.ops.iter().filter(|op| op.key.0 as usize == key && op.outcome.is_decided());
+            let given = calls.by_ref().take_while(|op| op.outcome == Outcome::Admitted);
+            let given: u64 = given.map(|op| u64::from(op.cost.get())).sum();
+            let refused = round.ops.iter().any(|op| op.key.0 as usize == key && op.outcome == Outcome::Denied);
+            if refused && given < limit {
+                return Some(format!(
+                    "{given} were given before a refusal, and the limit is said to be {limit}; whether the rest was used by \
+                     somebody before, nobody knows: a caller that is new would tell"
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// Whether a family tells both, and so that they can be true.
@@ -214,6 +279,11 @@ fn within([of, left, _]: [&str; 3], family: &Family) -> Result<bool, String> {
 }
 
 pub fn families(cell: &Cell) -> Finding {
+    if let Some(names) = heard(cell).find_map(|h| h.answer.unread.as_deref()) {
+        return Finding::unknown(format!(
+            "{names} of a later draft is there, and what it says is not read here"
+        ));
+    }
     let both = heard(cell).filter(|h| !h.answer.draft.is_absent() && !h.answer.x.is_absent());
     let tried = over(both, |h| {
         let (draft, x) = (&h.answer.draft, &h.answer.x);
@@ -231,7 +301,6 @@ pub fn families(cell: &Cell) -> Finding {
         let resets = draft.reset.as_deref().and_then(whole).zip(x.reset.as_deref().and_then(whole));
         if let Some((after, at)) = resets {
             // Each of the two may be rounded either way.
-            const ROUNDED_S: u64 = 2;
             let (from, to) = dated(cell, h);
             let made = at.checked_sub(after);
             if made.is_none_or(|made| made.abs_diff(made.clamp(from, to)) > ROUNDED_S) {
@@ -282,11 +351,25 @@ fn told(tried: u64, nobody: &str, what: &str) -> Finding {
     if tried == 0 { Finding::unknown(nobody) } else { Finding::pass(format!("{tried} {what}")) }
 }
 
+/// By how many seconds an answer's own date is off the time at which it came, where that is more than it takes.
+fn off_by(cell: &Cell, heard: &Heard) -> Option<u64> {
+    const CLOSE_S: u64 = 5;
+    let date = heard.answer.date_s()?;
+    let (from, to) = recorded(cell, heard);
+    let off = if date > to { date - to } else { from.saturating_sub(date) };
+    (off > CLOSE_S).then_some(off)
+}
+
 /// When an answer was made, in Unix seconds, from and to: by its own account, else by the record.
 fn dated(cell: &Cell, heard: &Heard) -> (u64, u64) {
     if let Some(date) = heard.answer.date_s() {
         return (date, date.saturating_add(1));
     }
+    recorded(cell, heard)
+}
+
+/// The same by the record.
+fn recorded(cell: &Cell, heard: &Heard) -> (u64, u64) {
     let epoch = epoch_ns(cell, heard.round);
     let second = |at: i64| u64::try_from(epoch.saturating_add(at).div_euclid(1_000_000_000)).unwrap_or(0);
     (second(heard.op.invoke.0), second(heard.op.complete.0).saturating_add(1))

@@ -17,8 +17,8 @@ pub struct Waits {
     long: Option<String>,
     /// Waited out by somebody who was then admitted.
     out: u64,
-    /// Whose true length is known, or that cannot be shorter, or that somebody cut short by less than two
-    /// seconds and was refused.
+    /// Whose true length is known, or that cannot be shorter, or that somebody cut short by little more than the second
+    /// that rounding up may add, and was refused.
     weighed: u64,
 }
 
@@ -65,7 +65,7 @@ impl Waits {
                 }
             }
         }
-        self.weighed += u64::from(seconds == 1 || answer.exact_ms().is_some());
+        self.weighed += u64::from(is_known(refusal));
     }
 
     /// Holds what D was told against E, which came next with nothing in between.
@@ -95,9 +95,15 @@ impl Waits {
             );
             self.long.get_or_insert_with(|| refusal.witness(&what));
         }
-        let late = d.complete.0.saturating_add(after(seconds - 2));
-        self.weighed += u64::from(common::denied(e) && e.invoke.0 >= late);
+        const LATE_NS: i64 = 250_000_000;
+        let late = d.complete.0.saturating_add(after(sure)).saturating_sub(LATE_NS);
+        self.weighed += u64::from(!is_known(refusal) && common::denied(e) && e.invoke.0 >= late);
     }
+}
+
+/// Whether a wait needs nobody to cut it short.
+fn is_known(refusal: &Heard) -> bool {
+    refusal.answer.wait_s() == Some(1) || refusal.answer.exact_ms().is_some()
 }
 
 /// A date counts from the answer's own, which leaves out up to a second.

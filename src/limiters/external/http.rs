@@ -22,8 +22,8 @@ use super::Waiting;
 use super::front::Watch;
 use crate::model::foreign::HttpWay;
 use crate::model::http::{
-    Answer, CONTENT_TYPE, COST, DATE, DRAFT, Decided, Family, IDENTITY, PROBLEM_JSON, Problem, REQUEST_ID,
-    RETRY_AFTER, X, shortened,
+    Answer, CONTENT_TYPE, COST, DATE, DRAFT, Decided, Family, IDENTITY, LATER, PROBLEM_JSON, Problem,
+    REQUEST_ID, RETRY_AFTER, X, shortened,
 };
 use crate::model::op::Decision;
 use crate::model::protocol::Hello;
@@ -79,7 +79,8 @@ impl Target {
             (None, "") => 80,
             (None, _) => return Err(no("the port is no number up to 65535")),
         };
-        let path = uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
+        let path = uri.path_and_query().map_or("/", |p| p.as_str());
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let (host, authority) = (host.to_owned(), authority.as_str().to_owned());
         Ok(Self { host, port, authority, path, fields: HeaderMap::new(), named: true })
     }
@@ -347,6 +348,10 @@ async fn read(response: Response<Incoming>) -> Result<Answer, StoreError> {
         date: text(DATE),
         retry_after: text(RETRY_AFTER),
         draft: family(DRAFT),
+        unread: Some(
+            LATER.into_iter().filter(|name| fields.contains_key(*name)).collect::<Vec<_>>().join(", "),
+        )
+        .filter(|names| !names.is_empty()),
         x: family(X),
         media_type,
         problem: if problem { Problem::read(&body) } else { None },
@@ -378,6 +383,7 @@ mod tests {
         assert_eq!(read("http://localhost"), is("localhost", 80, "/"));
         assert_eq!(read("http://10.0.0.1:8080/a/b?c=d"), is("10.0.0.1", 8080, "/a/b?c=d"));
         assert_eq!(read("http://[::1]:81/"), is("::1", 81, "/"));
+        assert_eq!(read("http://localhost?c=d#e"), is("localhost", 80, "/?c=d"));
         for (url, why) in [
             ("https://localhost/", "TLS"),
             ("localhost:80", "http://HOST"),

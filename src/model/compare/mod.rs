@@ -57,11 +57,11 @@ pub enum Change {
     /// It failed and does no more.
     Fixed,
     Same,
-    /// It was made in one of them only, or does not apply in one of them.
+    /// It is new, or did not apply before.
     Other,
     /// It was unknown and is known to hold.
     Settled,
-    /// It held, or failed, and is unknown now.
+    /// It held, or failed, and is unknown now, does not apply or was not made.
     Unsettled,
     /// It fails and did not.
     Broken,
@@ -84,6 +84,7 @@ impl Change {
             (a, b) if a == b => Self::Same,
             (_, Some(Verdict::Fail)) => Self::Broken,
             (Some(_), Some(Verdict::Unknown)) => Self::Unsettled,
+            (Some(Verdict::Pass | Verdict::Fail), Some(Verdict::NotApplicable) | None) => Self::Unsettled,
             (Some(Verdict::Fail), Some(Verdict::Pass)) => Self::Fixed,
             (Some(Verdict::Unknown), Some(Verdict::Pass)) => Self::Settled,
             _ => Self::Other,
@@ -177,12 +178,18 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
             Some(pair(key, &before.cells[*place], &after.cells[*other]))
         })
         .collect();
-    let worst = pairs.iter().flat_map(|p| &p.verdicts).map(|c| c.change).max().unwrap_or(Change::Same);
+    let (only_before, only_after) = (missing(&a, &b), missing(&b, &a));
+    // What is gone is no longer known, and what is new and fails did not fail before.
+    let known: BTreeSet<&Key> = a.iter().map(|(k, _)| k).collect();
+    let new = b.iter().filter(|(k, _)| !known.contains(k)).flat_map(|(_, place)| &after.cells[*place].checks);
+    let new = new.map(|c| Change::of(None, Some(c.verdict)));
+    let gone = (!only_before.is_empty() || !after.finished).then_some(Change::Unsettled);
+    let all = pairs.iter().flat_map(|p| &p.verdicts).map(|c| c.change).chain(new).chain(gone);
     Comparison {
         schema: 1,
-        verdicts: worst,
-        only_before: missing(&a, &b),
-        only_after: missing(&b, &a),
+        verdicts: all.max().unwrap_or(Change::Same),
+        only_before,
+        only_after,
         pairs,
         ground: ground(before, after),
     }
@@ -324,7 +331,10 @@ fn ground(before: &Report, after: &Report) -> Vec<String> {
         let plans: Vec<String> = r.scenarios.iter().map(|s| format!("{}: {}", s.name, s.plan)).collect();
         plans.join("; ")
     };
+    let finished =
+        |r: &Report| if r.finished { "all that was planned" } else { "a part of what was planned" };
     let pairs = [
+        ("what was run", finished(before).to_owned(), finished(after).to_owned()),
         ("lab", before.lab.clone(), after.lab.clone()),
         ("server", servers(before), servers(after)),
         ("backend", before.honesty.backend.clone(), after.honesty.backend.clone()),
@@ -356,7 +366,9 @@ mod tests {
         assert_eq!(of(Fail, Unknown), Change::Unsettled, "not fixed: nobody knows");
         assert_eq!(of(Fail, Pass), Change::Fixed);
         assert_eq!(of(Unknown, Pass), Change::Settled);
-        assert_eq!(of(Fail, NotApplicable), Change::Other);
+        assert_eq!(of(Fail, NotApplicable), Change::Unsettled);
+        assert_eq!(Change::of(Some(Pass), None), Change::Unsettled, "a check that is no longer made");
+        assert_eq!(of(NotApplicable, Pass), Change::Other);
         assert_eq!(of(Pass, Pass), Change::Same);
         assert!(Change::Broken > Change::Unsettled && Change::Unsettled > Change::Settled);
     }

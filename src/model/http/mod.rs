@@ -38,6 +38,9 @@ const LONGEST: usize = 200;
 pub const DRAFT: [&str; 3] = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
 pub const X: [&str; 3] = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 
+/// What later drafts say instead, as structured fields.
+pub const LATER: [&str; 2] = ["ratelimit", "ratelimit-policy"];
+
 /// An answer, as it was said: a field that is no number is kept as the text it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
@@ -52,6 +55,9 @@ pub struct Answer {
     /// `X-RateLimit-…`.
     #[serde(default, skip_serializing_if = "Family::is_absent")]
     pub x: Family,
+    /// Fields of later drafts that are there, by their names: they are not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
     /// The media type of the body, without its parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,

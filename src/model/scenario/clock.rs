@@ -51,6 +51,12 @@ impl PlannedClock {
         if self.drift_ppm.abs() > MOST_PPM {
             return Err(format!("drift_ppm = {} is beyond {MOST_PPM}", self.drift_ppm));
         }
+        if self.offset.is_zero() && self.drift_ppm == 0 && self.jump_at.is_none() && self.jump.is_zero() {
+            return Err(format!(
+                "a clock of node {} with neither offset, drift_ppm nor jump_at is right",
+                self.node
+            ));
+        }
         match (self.jump_at, self.jump.is_zero()) {
             (Some(_), true) => Err("jump_at needs jump: by how much the clock is set".to_owned()),
             (None, false) => Err("jump needs jump_at: when the clock is set".to_owned()),

@@ -83,6 +83,9 @@ impl PlannedFault {
                 Self::MOST
             ));
         }
+        if self.lasts.is_some_and(|lasts| lasts == Span::default()) {
+            return Err(format!("{name} for no time changes nothing"));
+        }
         if self.over_by().millis() > Self::LONGEST_MS {
             return Err(format!("{name} goes on for longer than {} s", Self::LONGEST_MS / 1000));
         }

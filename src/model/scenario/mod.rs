@@ -252,6 +252,10 @@ impl Scenario {
         if self.checks.is_empty() {
             return Err(("checks".to_owned(), "a scenario needs at least one check".to_owned()));
         }
+        if let Some((_, check)) = self.checks.iter().enumerate().find(|(n, c)| self.checks[..*n].contains(c))
+        {
+            return Err((format!("\"{check}\""), format!("the check '{check}' is listed twice")));
+        }
         if let Some(figure) = self.figures.iter().enumerate().find(|(n, f)| self.figures[..*n].contains(f)) {
             let name = figure.1.name();
             return Err((format!("\"{name}\""), format!("the figure '{name}' is listed twice")));

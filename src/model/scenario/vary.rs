@@ -175,7 +175,8 @@ impl Setup {
         let faults = self.faults.iter().map(|f| (f.fault.as_str(), f.at));
         // What takes something back may come when it likes.
         let acts = self.workload.acts.iter().filter(|a| a.act != Act::Empty).map(|a| (a.act.name(), a.at));
-        faults.chain(acts).try_for_each(|(name, at)| self.workload.meets_a_call(name, at))?;
+        let set = self.clocks.iter().filter_map(|c| Some(("a clock that is set", c.jump_at?)));
+        faults.chain(acts).chain(set).try_for_each(|(name, at)| self.workload.meets_a_call(name, at))?;
         if self.faults.is_empty() {
             return Ok(());
         }
