@@ -130,6 +130,7 @@ impl Study<'_> {
 
 /// What is compared: a limiter with what is around it, and its ground where that differs.
 struct Options<'a> {
+    policy: bool,
     client: bool,
     server: bool,
     backend: bool,
@@ -139,6 +140,21 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     fn of<'s>(sections: impl IntoIterator<Item = &'s Section<'a>>) -> Self
+    where
+        'a: 's,
+    {
+        Self::told_by(sections, true)
+    }
+
+    /// The same where the policy is what a scenario is about, as its faults are, unless it tries several.
+    fn of_limiters<'s>(sections: impl IntoIterator<Item = &'s Section<'a>>) -> Self
+    where
+        'a: 's,
+    {
+        Self::told_by(sections, false)
+    }
+
+    fn told_by<'s>(sections: impl IntoIterator<Item = &'s Section<'a>>, policy: bool) -> Self
     where
         'a: 's,
     {
@@ -153,6 +169,7 @@ impl<'a> Options<'a> {
             seen.values().any(|values| values.len() > 1)
         };
         let mut options = Self {
+            policy: policy || varied(|c| c.policy.clone().unwrap_or_default()),
             client: varied(|c| c.client.clone()),
             server: varied(words::server_of),
             backend: varied(|c| c.backend.clone()),
@@ -171,7 +188,7 @@ impl<'a> Options<'a> {
 
     fn name(&self, cell: &CellReport) -> String {
         let mut name = cell.limiter.clone();
-        name.extend(cell.policy.iter().map(|p| format!(" + {p}")));
+        name.extend(cell.policy.iter().filter(|_| self.policy).map(|p| format!(" + {p}")));
         let parts = [
             (self.client, cell.client.clone()),
             (self.server, words::server_of(cell)),
@@ -221,6 +238,19 @@ impl<'a> Options<'a> {
 
 /// Who kept everything, who was convicted of something, and of whom too little is known.
 fn standings(options: &Options<'_>) -> Option<Block> {
+    let mut lines = not_convicted(options);
+    for name in options.with(|v| v == Verdict::Fail) {
+        let of = options.checks().into_iter().filter(|c| options.worst(name, c) == Some(Verdict::Fail));
+        let mut text = vec![Span::Strong("Convicted:".to_owned()), Span::Plain(" ".to_owned())];
+        text.extend([Span::Code(name.to_owned()), Span::Plain(" of ".to_owned())]);
+        text.extend(codes(of));
+        lines.push(text);
+    }
+    list(lines)
+}
+
+/// Who kept everything, and of whom too little is known.
+fn not_convicted(options: &Options<'_>) -> Vec<Text> {
     let mut lines: Vec<Text> = Vec::new();
     let mut line = |head: &str, names: &[&str]| {
         if !names.is_empty() {
@@ -239,15 +269,7 @@ fn standings(options: &Options<'_>) -> Option<Block> {
         "Convicted of nothing, but of something too little is known:",
         &options.with(|v| v == Verdict::Unknown),
     );
-    let convicted = options.with(|v| v == Verdict::Fail);
-    for name in convicted {
-        let of = options.checks().into_iter().filter(|c| options.worst(name, c) == Some(Verdict::Fail));
-        let mut text = vec![Span::Strong("Convicted:".to_owned()), Span::Plain(" ".to_owned())];
-        text.extend([Span::Code(name.to_owned()), Span::Plain(" of ".to_owned())]);
-        text.extend(codes(of));
-        lines.push(text);
-    }
-    list(lines)
+    lines
 }
 
 /// Gives every chart a file name of its own.
