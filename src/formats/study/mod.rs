@@ -383,6 +383,68 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_every_limiter_has_is_part_of_what_was_tried_and_not_of_an_option() {
+        let (calm, mut outage) = (sample::race(), sample::race());
+        outage.scenarios[0].name = "outage".to_owned();
+        for cell in &mut outage.cells {
+            cell.scenario = "outage".to_owned();
+            cell.policy = Some("fail-open".to_owned());
+        }
+        let told = |calm: &Report, outage: &Report| {
+            let (mut calm, mut outage) = (calm.clone(), outage.clone());
+            calm.scenarios[0].need = Some("a need".to_owned());
+            outage.scenarios[0].need = Some("a need".to_owned());
+            let study = study(vec![("a".into(), &calm), ("b".into(), &outage)]);
+            markdown::render(&study.compose(Template::Adr, Scenes::None).unwrap())
+        };
+        let text = told(&calm, &outage);
+        assert!(
+            text.contains("- `outage`: Race: 200 calls at once, with the policy `fail-open` and the client")
+        );
+        assert!(
+            text.contains("\n### `gcra-lua:clock=server`\n")
+                && !text.contains("### `gcra-lua:clock=server +")
+        );
+        // Where a scenario tries several, they are what is compared.
+        let mut closed = outage.cells.clone();
+        for cell in &mut closed {
+            cell.policy = Some("fail-closed".to_owned());
+        }
+        outage.cells.extend(closed);
+        let text = told(&calm, &outage);
+        assert!(text.contains("\n### `gcra-lua:clock=server + fail-closed`\n"), "{text}");
+    }
+
+    #[test]
+    fn an_option_that_was_tried_under_some_variations_alone_is_said_to_be() {
+        let mut race = sample::race();
+        for (n, cell) in race.cells.iter_mut().enumerate() {
+            cell.variation = Some(if n == 3 { "1 s window" } else { "60 s window" }.to_owned());
+        }
+        let study = study(vec![("a".into(), &race)]);
+        let text = markdown::render(&study.compose(Template::Adr, Scenes::None).unwrap());
+        let told =
+            "(60 s window for all but `gcra-lua:clock=server`; 1 s window for `gcra-lua:clock=server` alone)";
+        assert!(text.contains(told), "{text}");
+    }
+
+    #[test]
+    fn each_property_of_an_option_is_argued_once_and_what_all_keep_not_at_all() {
+        let race = sample::race();
+        let study = study(vec![("a".into(), &race)]);
+        let text = markdown::render(&study.compose(Template::Adr, Scenes::None).unwrap());
+        let (_, arguments) = text.split_once("## Pros and Cons of the Options").unwrap();
+        let (arguments, _) = arguments.split_once("## More Information").unwrap();
+        assert!(text.contains("Every option keeps `every-key-expires` (race)"), "{text}");
+        assert!(!arguments.contains("every-key-expires") && !arguments.contains("round 1"), "{arguments}");
+        let bad = "- Bad, because it breaks `never-over-limit`, `meets-requirement` (race)";
+        assert_eq!(arguments.matches(bad).count(), 2, "{arguments}");
+        // Who broke least comes first.
+        let at = |name: &str| arguments.find(&format!("### `{name}`")).unwrap();
+        assert!(at("fixed-window-lua") < at("get-then-incr"));
+    }
+
+    #[test]
     fn an_incident_needs_a_conviction_and_names_the_one_that_is_asked_for() {
         let race = sample::race();
         let mut study = study(vec![("a".into(), &race)]);
