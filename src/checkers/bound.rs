@@ -317,7 +317,8 @@ fn witness(
     }
     let first = members.iter().map(|m| m.invoke).min().unwrap_or(found.from);
     let last = members.iter().map(|m| m.complete).max().unwrap_or(found.to);
-    let _ = write!(text, ", from {} to {} of the round; {}", at(first), at(last), found.rule);
+    let (from, to) = (at(first), at(last));
+    let _ = write!(text, ", from {} to {} of the round; {}", from.beside(to), to.beside(from), found.rule);
     // The call with which the count first passes the bound, in order of completion.
     let mut sum = 0u64;
     let first_over = members.iter().find(|m| {
@@ -328,11 +329,12 @@ fn witness(
         && let Some(op) = over.op
     {
         let node = round.ops.get(op.0 as usize).map(|o| o.node.to_string()).unwrap_or_default();
+        let (from, to) = (at(over.invoke), at(over.complete));
         let _ = write!(
             text,
             "; the first too many is op {op} of node {node}, open {} to {}",
-            at(over.invoke),
-            at(over.complete)
+            from.beside(to),
+            to.beside(from)
         );
     }
     let _ = write!(text, "; admitted ops: {}", ids(&calls));

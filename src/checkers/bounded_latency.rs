@@ -79,7 +79,7 @@ impl Checker for BoundedLatency {
                      required time and three times what 95 of 100 took before; the slowest {}",
                     longer.len(),
                     Nanos(usual),
-                    Nanos(longer.iter().copied().max().unwrap_or(0))
+                    Nanos(longer.iter().copied().max().unwrap_or(0)).beside(Nanos(usual))
                 ));
             }
         }
@@ -90,8 +90,9 @@ impl Checker for BoundedLatency {
             return Finding::unknown("no call was open while something was broken");
         }
         Finding::pass(format!(
-            "{struck} calls were open while something was broken; the slowest took {longest}, of {} it may",
-            Nanos(allowed)
+            "{struck} calls were open while something was broken; the slowest took {}, of {} it may",
+            longest.beside(Nanos(allowed)),
+            Nanos(allowed).beside(longest)
         ))
     }
 }
@@ -134,9 +135,9 @@ fn without_stalls(round: &Round, from: Nanos, to: Nanos) -> i64 {
 fn aside(round: &Round, invoke: Nanos, took: i64, most: i64) -> String {
     format!(
         "a request on a route without a limiter waited {} for a worker, from {} of the round on; {} are allowed",
-        Nanos(took),
+        Nanos(took).beside(Nanos(most)),
         Nanos(invoke.0.saturating_sub(round.began.0)),
-        Nanos(most)
+        Nanos(most).beside(Nanos(took))
     )
 }
 
@@ -162,9 +163,9 @@ fn witness(round: &Round, op: &Op, took: i64, most: i64, slowest: i64) -> String
          meanwhile {broken}",
         op.id,
         op.node,
-        Nanos(took),
+        Nanos(took).beside(Nanos(most)),
         Nanos(op.invoke.0.saturating_sub(round.began.0)),
-        Nanos(most),
+        Nanos(most).beside(Nanos(took)),
         Nanos(slowest.saturating_mul(3)),
     )
 }
@@ -172,6 +173,10 @@ fn witness(round: &Round, op: &Op, took: i64, most: i64, slowest: i64) -> String
 /// `freeze of primary from 2001.2 ms to 5003.1 ms`.
 pub fn in_words(round: &Round, fault: &Faulted) -> String {
     let at = |t: Nanos| Nanos(t.0.saturating_sub(round.began.0));
-    let to = fault.lifted.map_or_else(|| "the end".to_owned(), |t| at(t).to_string());
-    format!("{} of {} from {} to {to}", fault.fault, fault.on, at(fault.from))
+    let from = at(fault.from);
+    let (from, to) = match fault.lifted.map(at) {
+        Some(to) => (from.beside(to), to.beside(from)),
+        None => (from.to_string(), "the end".to_owned()),
+    };
+    format!("{} of {} from {from} to {to}", fault.fault, fault.on)
 }

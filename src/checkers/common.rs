@@ -244,7 +244,10 @@ pub fn op_in_words(round: &Round, op: &Op) -> String {
     let at = |t: Nanos| Nanos(t.0.saturating_sub(round.began.0));
     let open = match op.complete {
         Op::NEVER => format!("open from {} of the round on", at(op.invoke)),
-        complete => format!("open {} to {} of the round", at(op.invoke), at(complete)),
+        complete => {
+            let (from, to) = (at(op.invoke), at(complete));
+            format!("open {} to {} of the round", from.beside(to), to.beside(from))
+        }
     };
     format!("op {} of node {} (cost {}), {open},", op.id, op.node, op.cost.get())
 }

@@ -5,7 +5,7 @@
 //! long. A pass covers the moments that were probed, at the end of each round. O(keys).
 
 use crate::model::history::{Cell, Probe, Round};
-use crate::model::units::Nanos;
+use crate::model::units::{Nanos, millis_in_words};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -80,7 +80,8 @@ fn witness(cell: &Cell, round: &Round, probe: &Probe, bad: usize) -> String {
         "has no expiry (PTTL -1)".to_owned()
     } else {
         let most = cell.header.contract.key_ttl_at_most.map_or(0, |w| w.millis());
-        format!("has {} ms to live, the contract allows {most} ms", probe.pttl)
+        let left = u64::try_from(probe.pttl).map_or_else(|_| format!("{} ms", probe.pttl), millis_in_words);
+        format!("has {left} to live, the contract allows {}", millis_in_words(most))
     };
     let others =
         if bad > 1 { format!("; so {bad} keys in {} rounds", cell.rounds.len()) } else { String::new() };

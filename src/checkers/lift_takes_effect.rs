@@ -116,13 +116,14 @@ fn after(
         let used = all.saturating_sub(among).saturating_add(own);
         if fits(lift, op.complete, used) {
             let at = |t: Nanos| Nanos(t.0.saturating_sub(part.round.began.0));
+            let (from, to) = (at(lift.invoke), at(lift.complete));
             return Err(format!(
                 "{}: {} was refused although the limit was lifted from {} to {} and at most {} of {} can \
                  have been counted since",
                 part.in_words(),
                 common::op_in_words(part.round, op),
-                at(lift.invoke),
-                at(lift.complete),
+                from.beside(to),
+                to.beside(from),
                 used - own,
                 contract.bound.burst().unwrap_or_default(),
             ));

@@ -27,7 +27,7 @@ use crate::model::indexed::{IndexedCell, IndexedRound};
 use crate::model::op::Op;
 use crate::model::pages;
 use crate::model::room::{Usage, gallop};
-use crate::model::units::Nanos;
+use crate::model::units::{Nanos, millis_in_words};
 use crate::model::verdict::Finding;
 use crate::ports::checker::Checker;
 
@@ -193,7 +193,9 @@ impl Waits<'_> {
             if common::denied(e) {
                 let waited = Nanos(e.invoke.0.saturating_sub(d.complete.0));
                 let what = format!("{waited} after it {} refused again: too short", self.call(e));
-                return Err(self.witness(d, &format!("was refused and told to wait {ms} ms; {what}")));
+                return Err(
+                    self.witness(d, &format!("was refused and told to wait {}; {what}", millis_in_words(ms)))
+                );
             }
             held.out += 1;
         }
@@ -214,7 +216,9 @@ impl Waits<'_> {
             let waited = Nanos(e.complete.0.saturating_sub(d.invoke.0));
             let what =
                 format!("no more than {waited} after it {} admitted: more than twice too long", self.call(e));
-            return Err(self.witness(d, &format!("was refused and told to wait {ms} ms; {what}")));
+            return Err(
+                self.witness(d, &format!("was refused and told to wait {}; {what}", millis_in_words(ms)))
+            );
         }
         Ok(())
     }

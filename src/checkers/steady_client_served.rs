@@ -116,14 +116,15 @@ fn longer(held: Held, op: &Op) -> Held {
 
 fn witness(round: &Round, key: usize, held: &Held, bound: &Bound) -> String {
     let at = |t: Nanos| Nanos(t.0.saturating_sub(round.began.0));
+    let (from, to) = (at(held.from), at(held.to));
     format!(
         "round {}, key {}: {} calls in a row were refused from {} to {} of the round, {} long, and none admitted; \
          by its promise ({}) something must have come back by then",
         round.index,
         round.keys[key],
         held.calls,
-        at(held.from),
-        at(held.to),
+        from.beside(to),
+        to.beside(from),
         Nanos(held.length()),
         bound.in_words()
     )

@@ -343,16 +343,71 @@ impl fmt::Display for Seed {
 pub struct Nanos(pub i64);
 
 impl Nanos {
+    /// From so many seconds on a time is told in hours, minutes and seconds.
+    const LONG_NS: u64 = 10_000_000_000;
+
     pub fn millis(self) -> f64 {
         self.0 as f64 / 1e6
+    }
+
+    pub fn from_millis(ms: f64) -> Self {
+        Self((ms * 1e6).round() as i64)
+    }
+
+    /// Whether milliseconds with three decimals are no longer read.
+    pub fn is_long(self) -> bool {
+        self.0.unsigned_abs() >= Self::LONG_NS
+    }
+
+    /// As it is told beside another one: to the microsecond where they are less than ten seconds apart, since
+    /// what lies between them is then told so as well.
+    pub fn beside(self, other: Self) -> String {
+        let near = self.0.abs_diff(other.0) < Self::LONG_NS;
+        if self.is_long() && near { self.long(6) } else { self.to_string() }
+    }
+
+    /// `14m30.001s`, with so many decimals.
+    fn long(self, decimals: u32) -> String {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let unit = 10_u64.pow(9 - decimals);
+        let parts = (self.0.unsigned_abs() + unit / 2) / unit;
+        let (seconds, rest) = (parts / 10_u64.pow(decimals), parts % 10_u64.pow(decimals));
+        let larger = larger_units(seconds / 60, true);
+        format!("{sign}{larger}{}.{rest:0width$}s", seconds % 60, width = decimals as usize)
     }
 }
 
 impl fmt::Display for Nanos {
-    /// Milliseconds with three decimals, as the witnesses print them.
+    /// Milliseconds with three decimals, as the witnesses print them; from ten seconds on hours, minutes and
+    /// seconds, such as `14m30.001s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} ms", self.millis())
+        if self.is_long() { f.write_str(&self.long(3)) } else { write!(f, "{:.3} ms", self.millis()) }
     }
+}
+
+/// `870000 ms` as a person reads it: `14m30s`. Nothing is rounded.
+pub fn millis_in_words(ms: u64) -> String {
+    if ms < Nanos::LONG_NS / 1_000_000 {
+        return format!("{ms} ms");
+    }
+    let larger = larger_units(ms / 60_000, false);
+    match (ms / 1000 % 60, ms % 1000) {
+        (0, 0) => larger,
+        (seconds, 0) => format!("{larger}{seconds}s"),
+        (seconds, rest) => format!("{larger}{seconds}.{rest:03}s"),
+    }
+}
+
+/// Days, hours and minutes; those that are none only `between` others.
+fn larger_units(minutes: u64, between: bool) -> String {
+    let parts = [(minutes / 1440, "d"), (minutes / 60 % 24, "h"), (minutes % 60, "m")];
+    let mut text = String::new();
+    for (n, unit) in parts {
+        if n > 0 || (between && !text.is_empty()) {
+            text.push_str(&format!("{n}{unit}"));
+        }
+    }
+    text
 }
 
 /// Which app server, from 0.
@@ -431,6 +486,44 @@ mod tests {
         ] {
             assert!(text.parse::<Window>().is_err(), "{text} was taken");
         }
+    }
+
+    #[test]
+    fn a_long_time_is_told_so_that_a_person_can_read_it() {
+        const MS: i64 = 1_000_000;
+        for (ns, told) in [
+            (349_000, "0.349 ms"),
+            (9_999_999_000, "9999.999 ms"),
+            (10_000 * MS, "10.000s"),
+            (870_000_802_000, "14m30.001s"),
+            (59_999_999_600, "1m0.000s"),
+            (11_700_000_833_000, "3h15m0.001s"),
+            (90_000_000 * MS + 500_000, "1d1h0m0.001s"),
+            (-12_345 * MS, "-12.345s"),
+        ] {
+            assert_eq!(Nanos(ns).to_string(), told);
+        }
+        for (ms, told) in [
+            (9_999, "9999 ms"),
+            (12_345, "12.345s"),
+            (900_000, "15m"),
+            (902_000, "15m2s"),
+            (3_600_000, "1h"),
+            (3_605_001, "1h5.001s"),
+        ] {
+            assert_eq!(millis_in_words(ms), told);
+        }
+    }
+
+    #[test]
+    fn two_times_that_are_close_are_told_apart_however_late_they_are() {
+        let (from, to) = (Nanos(910_000_840_000), Nanos(910_000_892_000));
+        assert_eq!(format!("{} to {}", from.beside(to), to.beside(from)), "15m10.000840s to 15m10.000892s");
+        let far = Nanos(870_000_802_000);
+        assert_eq!(format!("{} to {}", far.beside(to), to.beside(far)), "14m30.001s to 15m10.001s");
+        let short = Nanos(9_999_900_000);
+        let long = Nanos(10_000_100_000);
+        assert_eq!(format!("{} to {}", short.beside(long), long.beside(short)), "9999.900 ms to 10.000100s");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::model::phases;
 use crate::model::report::{CellHonesty, CellReport, CheckReport, CrashReport, RoundCounts};
 use crate::model::scenario::PlannedClock;
 use crate::model::scene;
-use crate::model::units::Nanos;
+use crate::model::units::{Nanos, millis_in_words};
 use crate::model::verdict::{Finding, Verdict, standing};
 
 /// Judges a cell.
@@ -151,7 +151,8 @@ fn crash(cell: &Cell, round: &Round) -> Option<CrashReport> {
     let released = windows.last().is_some_and(|(_, admitted)| *admitted > 0);
     let one = |k: &KeyLeft| {
         let holds = k.holds.map_or_else(|| k.kind.clone(), |n| n.to_string());
-        let left = if k.pttl < 0 { "no expiry".to_owned() } else { format!("{} ms left", k.pttl) };
+        let left = u64::try_from(k.pttl)
+            .map_or_else(|_| "no expiry".to_owned(), |ms| format!("{} left", millis_in_words(ms)));
         let name = without_prefix(&k.key);
         format!("{name} = {holds} ({left})")
     };

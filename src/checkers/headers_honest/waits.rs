@@ -5,6 +5,7 @@ use super::{Heard, refused};
 use crate::model::http::RetryAfter;
 use crate::model::indexed::IndexedCell;
 use crate::model::op::Op;
+use crate::model::units::millis_in_words;
 use crate::model::verdict::Finding;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -55,7 +56,8 @@ impl Waits {
                 let least = exact.div_ceil(1000).max(1) + spare_s(refusal);
                 let what = |how: &str| {
                     let true_one = if own.is_some() { "the limiter's own" } else { "by retry_after_ms" };
-                    refusal.witness(&format!("with {name} of {ms} ms, {how}: it is {exact} ms, {true_one}"))
+                    let (told, exact) = (millis_in_words(ms), millis_in_words(exact));
+                    refusal.witness(&format!("with {name} of {told}, {how}: it is {exact}, {true_one}"))
                 };
                 if ms < exact {
                     self.short.get_or_insert_with(|| what("too short"));

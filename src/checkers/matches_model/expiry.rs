@@ -155,6 +155,7 @@ impl States {
         let mut ways: Vec<String> = Vec::new();
         for open in self.open.iter().filter(|o| o.may_be_open(op, rules)).take(3) {
             let (from, to) = (case.at(Nanos(open.from)), case.at(Nanos(open.to)));
+            let (from, to) = (from.beside(to), to.beside(from));
             let of = format!("the window opened between {from} and {to} had counted {}", open.counted);
             ways.push(format!("{of} and makes it {}", say(rules.step(open.counted, op))));
         }

@@ -260,11 +260,8 @@ impl Case<'_> {
         if until(op) == Op::NEVER {
             return format!("op {id}{cost} of node {node}, {what}, invoked at {}", self.at(op.invoke));
         }
-        format!(
-            "op {id}{cost} of node {node}, {what}, open {} to {}",
-            self.at(op.invoke),
-            self.at(op.complete)
-        )
+        let (from, to) = (self.at(op.invoke), self.at(op.complete));
+        format!("op {id}{cost} of node {node}, {what}, open {} to {}", from.beside(to), to.beside(from))
     }
 
     fn witness(&self, what: &str) -> String {

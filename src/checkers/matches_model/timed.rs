@@ -4,6 +4,7 @@
 use super::{Case, Said, told};
 use crate::model::algorithms::Step;
 use crate::model::op::Op;
+use crate::model::units::millis_in_words;
 
 pub fn say(case: &Case<'_>) -> Said {
     let mut model = case.algorithm.start();
@@ -47,7 +48,7 @@ fn answered(allowed: Option<bool>, remaining: Option<u64>, wait_ms: Option<u64>)
     }
     if allowed == Some(false) {
         text.push_str(&match wait_ms {
-            Some(ms) => format!(", to wait {ms} ms"),
+            Some(ms) => format!(", to wait {}", millis_in_words(ms)),
             None => ", no wait told".to_owned(),
         });
     }

@@ -11,7 +11,7 @@ use crate::model::linear::counter::{Call, Counter};
 use crate::model::linear::one_window::{self, Objection, objection};
 use crate::model::linear::{self, Answer, Stuck, Timed};
 use crate::model::op::Op;
-use crate::model::units::{Cost, Limit, Nanos};
+use crate::model::units::{Cost, Limit};
 
 /// A few seconds.
 const MOST_STEPS: u64 = 3_000_000;
@@ -130,7 +130,7 @@ fn no_order(case: &Case<'_>, ops: &[&Op], stuck: &Stuck) -> String {
         text.push_str(&format!("; open beside it: ops {}", ids(&stuck.open)));
     }
     if let Some(before) = stuck.before.as_ref().filter(|b| !b.is_empty()) {
-        let counted: Nanos = case.at(ops[stuck.at].complete);
+        let counted = case.at(ops[stuck.at].complete).beside(case.at(ops[stuck.at].invoke));
         text.push_str(&format!("; what ended before {counted} fits in the order {}", ids(before)));
     }
     text

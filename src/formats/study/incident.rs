@@ -8,6 +8,7 @@ use crate::model::contract::Scope;
 use crate::model::op::Outcome;
 use crate::model::report::{CellReport, CheckReport};
 use crate::model::scene::{Scene, SceneCall};
+use crate::model::units::Nanos;
 use crate::model::verdict::Verdict;
 
 /// Which conviction is told: of all that fit, one that nobody expected, else the first.
@@ -159,7 +160,12 @@ fn step(row: &[(f64, u8, What<'_>)], scene: &Scene) -> Item {
         })
     };
     let (from, to) = (row[0].0, row[row.len() - 1].0);
-    let when = if row.len() > 1 { format!("{from:.3}–{to:.3} ms") } else { format!("{from:.3} ms") };
+    let (begin, end) = (Nanos::from_millis(from), Nanos::from_millis(to));
+    let when = match (row.len() > 1, begin.is_long() || end.is_long()) {
+        (false, _) => begin.to_string(),
+        (true, false) => format!("{from:.3}–{to:.3} ms"),
+        (true, true) => format!("{}–{}", begin.beside(end), end.beside(begin)),
+    };
     let mut line: Text = code(when);
     let ops: Vec<String> = calls().take(NAMED).map(|c| format!("{} (node {})", c.op, c.node)).collect();
     let more = row.len().saturating_sub(NAMED);

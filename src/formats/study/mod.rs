@@ -130,6 +130,7 @@ impl Study<'_> {
 
 /// What is compared: a limiter with what is around it, and its ground where that differs.
 struct Options<'a> {
+    policy: bool,
     client: bool,
     server: bool,
     backend: bool,
@@ -139,6 +140,21 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     fn of<'s>(sections: impl IntoIterator<Item = &'s Section<'a>>) -> Self
+    where
+        'a: 's,
+    {
+        Self::told_by(sections, true)
+    }
+
+    /// The same where the policy is what a scenario is about, as its faults are, unless it tries several.
+    fn of_limiters<'s>(sections: impl IntoIterator<Item = &'s Section<'a>>) -> Self
+    where
+        'a: 's,
+    {
+        Self::told_by(sections, false)
+    }
+
+    fn told_by<'s>(sections: impl IntoIterator<Item = &'s Section<'a>>, policy: bool) -> Self
     where
         'a: 's,
     {
@@ -153,6 +169,7 @@ impl<'a> Options<'a> {
             seen.values().any(|values| values.len() > 1)
         };
         let mut options = Self {
+            policy: policy || varied(|c| c.policy.clone().unwrap_or_default()),
             client: varied(|c| c.client.clone()),
             server: varied(words::server_of),
             backend: varied(|c| c.backend.clone()),
@@ -171,7 +188,7 @@ impl<'a> Options<'a> {
 
     fn name(&self, cell: &CellReport) -> String {
         let mut name = cell.limiter.clone();
-        name.extend(cell.policy.iter().map(|p| format!(" + {p}")));
+        name.extend(cell.policy.iter().filter(|_| self.policy).map(|p| format!(" + {p}")));
         let parts = [
             (self.client, cell.client.clone()),
             (self.server, words::server_of(cell)),
@@ -221,6 +238,19 @@ impl<'a> Options<'a> {
 
 /// Who kept everything, who was convicted of something, and of whom too little is known.
 fn standings(options: &Options<'_>) -> Option<Block> {
+    let mut lines = not_convicted(options);
+    for name in options.with(|v| v == Verdict::Fail) {
+        let of = options.checks().into_iter().filter(|c| options.worst(name, c) == Some(Verdict::Fail));
+        let mut text = vec![Span::Strong("Convicted:".to_owned()), Span::Plain(" ".to_owned())];
+        text.extend([Span::Code(name.to_owned()), Span::Plain(" of ".to_owned())]);
+        text.extend(codes(of));
+        lines.push(text);
+    }
+    list(lines)
+}
+
+/// Who kept everything, and of whom too little is known.
+fn not_convicted(options: &Options<'_>) -> Vec<Text> {
     let mut lines: Vec<Text> = Vec::new();
     let mut line = |head: &str, names: &[&str]| {
         if !names.is_empty() {
@@ -239,15 +269,7 @@ fn standings(options: &Options<'_>) -> Option<Block> {
         "Convicted of nothing, but of something too little is known:",
         &options.with(|v| v == Verdict::Unknown),
     );
-    let convicted = options.with(|v| v == Verdict::Fail);
-    for name in convicted {
-        let of = options.checks().into_iter().filter(|c| options.worst(name, c) == Some(Verdict::Fail));
-        let mut text = vec![Span::Strong("Convicted:".to_owned()), Span::Plain(" ".to_owned())];
-        text.extend([Span::Code(name.to_owned()), Span::Plain(" of ".to_owned())]);
-        text.extend(codes(of));
-        lines.push(text);
-    }
-    list(lines)
+    lines
 }
 
 /// Gives every chart a file name of its own.
@@ -358,6 +380,68 @@ mod tests {
             assert!(text.contains(head), "{head} is missing in\n{text}");
         }
         assert!(text.contains("to be filled in by the author"));
+    }
+
+    #[test]
+    fn a_policy_that_every_limiter_has_is_part_of_what_was_tried_and_not_of_an_option() {
+        let (calm, mut outage) = (sample::race(), sample::race());
+        outage.scenarios[0].name = "outage".to_owned();
+        for cell in &mut outage.cells {
+            cell.scenario = "outage".to_owned();
+            cell.policy = Some("fail-open".to_owned());
+        }
+        let told = |calm: &Report, outage: &Report| {
+            let (mut calm, mut outage) = (calm.clone(), outage.clone());
+            calm.scenarios[0].need = Some("a need".to_owned());
+            outage.scenarios[0].need = Some("a need".to_owned());
+            let study = study(vec![("a".into(), &calm), ("b".into(), &outage)]);
+            markdown::render(&study.compose(Template::Adr, Scenes::None).unwrap())
+        };
+        let text = told(&calm, &outage);
+        assert!(
+            text.contains("- `outage`: Race: 200 calls at once, with the policy `fail-open` and the client")
+        );
+        assert!(
+            text.contains("\n### `gcra-lua:clock=server`\n")
+                && !text.contains("### `gcra-lua:clock=server +")
+        );
+        // Where a scenario tries several, they are what is compared.
+        let mut closed = outage.cells.clone();
+        for cell in &mut closed {
+            cell.policy = Some("fail-closed".to_owned());
+        }
+        outage.cells.extend(closed);
+        let text = told(&calm, &outage);
+        assert!(text.contains("\n### `gcra-lua:clock=server + fail-closed`\n"), "{text}");
+    }
+
+    #[test]
+    fn an_option_that_was_tried_under_some_variations_alone_is_said_to_be() {
+        let mut race = sample::race();
+        for (n, cell) in race.cells.iter_mut().enumerate() {
+            cell.variation = Some(if n == 3 { "1 s window" } else { "60 s window" }.to_owned());
+        }
+        let study = study(vec![("a".into(), &race)]);
+        let text = markdown::render(&study.compose(Template::Adr, Scenes::None).unwrap());
+        let told =
+            "(60 s window for all but `gcra-lua:clock=server`; 1 s window for `gcra-lua:clock=server` alone)";
+        assert!(text.contains(told), "{text}");
+    }
+
+    #[test]
+    fn each_property_of_an_option_is_argued_once_and_what_all_keep_not_at_all() {
+        let race = sample::race();
+        let study = study(vec![("a".into(), &race)]);
+        let text = markdown::render(&study.compose(Template::Adr, Scenes::None).unwrap());
+        let (_, arguments) = text.split_once("## Pros and Cons of the Options").unwrap();
+        let (arguments, _) = arguments.split_once("## More Information").unwrap();
+        assert!(text.contains("Every option keeps `every-key-expires` (race)"), "{text}");
+        assert!(!arguments.contains("every-key-expires") && !arguments.contains("round 1"), "{arguments}");
+        let bad = "- Bad, because it breaks `never-over-limit`, `meets-requirement` (race)";
+        assert_eq!(arguments.matches(bad).count(), 2, "{arguments}");
+        // Who broke least comes first.
+        let at = |name: &str| arguments.find(&format!("### `{name}`")).unwrap();
+        assert!(at("fixed-window-lua") < at("get-then-incr"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::labelled;
 use super::timeline::SHADE;
 use crate::model::op::Outcome;
 use crate::model::scene::{Scene, SceneCall};
+use crate::model::units::Nanos;
 
 const WIDTH: i32 = 760;
 const ROW: i32 = 15;
@@ -46,12 +47,14 @@ pub fn draw(title: &str, scene: &Scene) -> Result<String, String> {
         let end = fault.to_ms.map_or(left + width, &x);
         canvas.field((x(fault.from_ms), top - 2), (end.max(x(fault.from_ms) + 2), bottom), SHADE)?;
     }
-    for tick in ticks(from, to) {
-        canvas.line((x(tick), top), (x(tick), bottom), ink::RULE, 1)?;
-        canvas.text(&words::number(tick), (x(tick), bottom + 14), SMALL, HPos::Center)?;
+    let (unit, unit_ms) = unit(to - from);
+    for tick in ticks(from / unit_ms, to / unit_ms) {
+        let at = x(tick * unit_ms);
+        canvas.line((at, top), (at, bottom), ink::RULE, 1)?;
+        canvas.text(&words::number(tick), (at, bottom + 14), SMALL, HPos::Center)?;
     }
     canvas.line((left, bottom), (left + width, bottom), ink::QUIET, 1)?;
-    let axis = format!("ms from the beginning of round {}", scene.round);
+    let axis = format!("{unit} from the beginning of round {}", scene.round);
     canvas.text(&axis, (left + width / 2, bottom + 34), SMALL, HPos::Center)?;
     for ((call, name), y) in scene.calls.iter().zip(&names).zip((0..).map(|i| top + ROW * i)) {
         let kind = if call.convicts { NAMED } else { BESIDE };
@@ -64,7 +67,18 @@ pub fn draw(title: &str, scene: &Scene) -> Result<String, String> {
         canvas.text(line, (EDGE, y), Type { ink: *ink, ..SMALL }, HPos::Left)?;
     }
     canvas.finish()?;
-    Ok(labelled(&text, &format!("The calls behind the verdict, from {from:.3} to {to:.3} ms")))
+    let (from, to) = (Nanos::from_millis(from), Nanos::from_millis(to));
+    let about = format!("The calls behind the verdict, from {} to {}", from.beside(to), to.beside(from));
+    Ok(labelled(&text, &about))
+}
+
+/// What the axis counts in, and how many ms that is: what is long is told as its verdict tells it.
+fn unit(span_ms: f64) -> (&'static str, f64) {
+    match Nanos::from_millis(span_ms) {
+        span if !span.is_long() => ("ms", 1.0),
+        span if span.0 < 600_000_000_000 => ("seconds", 1e3),
+        _ => ("minutes", 6e4),
+    }
 }
 
 /// From the first call's beginning to the last answer, with a little room.
@@ -148,6 +162,14 @@ mod tests {
             assert_eq!(svg.matches("node 1").count(), calls as usize);
             assert!(svg.contains("7 more of them are not drawn") && svg.contains("&lt;primary&gt;"));
         }
+    }
+
+    #[test]
+    fn a_long_scene_counts_in_what_a_person_counts_in() {
+        let mut long = scene(3);
+        long.calls[2].to_ms = Some(910_000.892);
+        let svg = draw("6 of 5", &long).unwrap();
+        assert!(svg.contains("minutes from the beginning of round 1") && svg.contains("\n15\n"), "{svg}");
     }
 
     #[test]
