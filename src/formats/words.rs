@@ -222,7 +222,7 @@ pub fn came_out(tried: &Tried) -> String {
 pub fn figure_text(figure: Figure, value: f64) -> String {
     match figure {
         Figure::DeniedPercent => format!("{value:.1}"),
-        Figure::RoundTripsPerDecision => format!("{value:.2}"),
+        Figure::RoundTripsPerDecision | Figure::CommandsPerCall => format!("{value:.2}"),
         _ if figure.is_time() => {
             let digits = if value < 1.0 {
                 3

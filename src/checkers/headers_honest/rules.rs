@@ -250,7 +250,8 @@ fn short_of_the_limit(cell: &Cell) -> Option<String> {
             let mut calls = round.ops.iter().filter(|op| op.key.0 as usize == key && op.outcome.is_decided());
             let given = calls.by_ref().take_while(|op| op.outcome == Outcome::Admitted);
             let given: u64 = given.map(|op| u64::from(op.cost.get())).sum();
-            let refused = round.ops.iter().any(|op| op.key.0 as usize == key && op.outcome == Outcome::Denied);
+            let refused =
+                round.ops.iter().any(|op| op.key.0 as usize == key && op.outcome == Outcome::Denied);
             if refused && given < limit {
                 return Some(format!(
                     "{given} were given before a refusal, and the limit is said to be {limit}; whether the rest was used by \
