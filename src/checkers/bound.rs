@@ -340,7 +340,7 @@ fn witness(
     let _ = write!(text, "; admitted ops: {}", ids(&calls));
     let whole: u64 = ops.iter().filter(|o| o.op.is_some()).map(|o| o.cost).sum();
     if whole > found.admitted - before {
-        let _ = write!(text, "; in the whole round {whole} were admitted");
+        let _ = write!(text, "; of all its calls in the round {whole} were admitted");
     }
     if rounds > 1 {
         let _ = write!(text, "; so in {convicted} of {rounds} rounds");

@@ -251,6 +251,17 @@ pub struct Requirement {
     pub scope: Scope,
 }
 
+impl Requirement {
+    /// `at most 5 in any 15m, over all nodes together`.
+    pub fn in_words(&self) -> String {
+        let over = match self.scope {
+            Scope::Global => "over all nodes together",
+            Scope::Node => "on each node",
+        };
+        format!("{}, {over}", self.bound.in_words())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

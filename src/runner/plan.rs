@@ -165,14 +165,7 @@ pub fn plan(named: Named, changes: &Overrides, seed: Seed) -> Result<Plan, Strin
             broken(&scenario),
             varying(&varied)
         ),
-        requires: scenario.require.as_ref().map(|r| {
-            let required = r.requirement(scenario.limit);
-            let over = match required.scope {
-                crate::model::contract::Scope::Global => "over all nodes together",
-                crate::model::contract::Scope::Node => "on each node",
-            };
-            format!("{}, {over}", required.bound.in_words())
-        }),
+        requires: scenario.require.as_ref().map(|r| r.requirement(scenario.limit).in_words()),
         figures: scenario.figures.clone(),
         chart: scenario.chart(),
     };

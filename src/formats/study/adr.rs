@@ -64,7 +64,8 @@ pub fn compose(study: &Study<'_>, scenes: Scenes) -> Result<Vec<Block>, String> 
         let asked: BTreeSet<&str> =
             need.sections.iter().filter_map(|s| s.scenario.requires.as_deref()).collect();
         let asked: Vec<&str> = asked.into_iter().collect();
-        let asked = if asked.is_empty() { String::new() } else { format!(": {}", asked.join("; or ")) };
+        let asked =
+            if asked.is_empty() { String::new() } else { format!(", taken to mean {}", asked.join("; or ")) };
         let mut line = strong(&*need.name);
         line.push(Span::Plain(asked));
         line
@@ -172,6 +173,7 @@ fn consequences(need: &Need<'_, '_>) -> Vec<Block> {
     let figures = need.figures();
     let mut blocks = vec![heading(4, &*need.name), para("What was tried:")];
     blocks.extend(list(need.sections.iter().map(|section| tried(section, &options))));
+    blocks.extend(list(need.sections.iter().flat_map(|section| held_to_another(section, &options))));
     blocks.push(para("What came of it:"));
     blocks.extend(list(not_convicted(&options).into_iter().chain(convictions(&options))));
     blocks.extend(differences(&options, &figures));
@@ -223,6 +225,30 @@ fn consequences(need: &Need<'_, '_>) -> Vec<Block> {
 /// Whether nobody can be told from others by it.
 fn kept_by_all(options: &Options<'_>, check: &str) -> bool {
     options.names.len() > 1 && options.names.iter().all(|n| options.worst(n, check) == Some(Verdict::Pass))
+}
+
+/// Who was held to something else than a scenario requires, where a variation changed the limit or the window: the need as
+/// it stands was not tried there.
+fn held_to_another(section: &Section<'_>, options: &Options<'_>) -> Vec<Text> {
+    let Some(required) = section.scenario.requires.as_deref() else { return Vec::new() };
+    let mut held: Vec<(String, BTreeSet<String>)> = Vec::new();
+    for cell in section.cells.iter() {
+        let Some(own) = cell.requirement.map(|r| r.in_words()).filter(|own| own != required) else {
+            continue;
+        };
+        match held.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, names)) => drop(names.insert(options.name(cell))),
+            None => held.push((own, BTreeSet::from([options.name(cell)]))),
+        }
+    }
+    let line = |(own, names): (String, BTreeSet<String>)| {
+        let names = codes(names.iter().map(String::as_str));
+        let told = format!(": held to {own} in ");
+        let what = plain(format!(", and not to {required}"));
+        [strong("Not as needed:"), plain(" "), names, plain(told), code(&*section.scenario.name), what]
+            .concat()
+    };
+    held.into_iter().map(line).collect()
 }
 
 /// A scenario in a line: its name, its title, and what was around the limiters.
