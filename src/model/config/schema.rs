@@ -477,10 +477,7 @@ mod tests {
     #[test]
     fn the_schema_that_is_shipped_is_this_one() {
         let shipped = include_str!("../../../docs/rl-lab.schema.json");
-        assert_eq!(
-            shipped,
-            format!("{:#}\n", schema()),
-            "write it again: rl-lab config schema > docs/rl-lab.schema.json"
-        );
+        let same = shipped == format!("{:#}\n", schema());
+        assert!(same, "write it again: rl-lab config schema > docs/rl-lab.schema.json");
     }
 }
