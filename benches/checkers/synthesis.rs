@@ -175,6 +175,7 @@ fn header(case: &Case, (limit, window): (Limit, Window), rounds: &[Round]) -> Ce
         concurrent: !alone,
         time: Default::default(),
         not_run: None,
+        place: None,
         replay: String::new(),
         contract: Contract {
             bound,

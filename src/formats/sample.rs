@@ -58,6 +58,7 @@ pub fn cell(limiter: &str, admitted: &[u64]) -> CellReport {
         search: None,
         adapters: Vec::new(),
         clocks: Vec::new(),
+        place: None,
         told: Vec::new(),
         honesty: CellHonesty { generator_cpu: 0.61, overlap: 200, ..CellHonesty::default() },
         errors: BTreeMap::new(),

@@ -164,6 +164,9 @@ pub struct CellReport {
     /// What is asked in processes of somebody else's, by its own account: a library and its version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<String>,
+    /// Which cell of its scenario it is, from 0, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
     /// Clocks of app servers that were wrong, as planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<PlannedClock>,
@@ -198,14 +201,26 @@ pub fn servers(cells: &[CellReport]) -> Vec<String> {
     servers
 }
 
-/// Puts what ran on several servers one after the other beside each other: each cell with its server's next to it.
-pub fn side_by_side(cells: &mut [CellReport]) {
-    if servers(cells).len() < 2 {
-        return;
-    }
+/// Puts cells into the order in which they were planned: some are driven at the same time as others that come later, and
+/// what ran on several servers ran one after the other, and is to stand side by side.
+pub fn in_order(cells: &mut [CellReport]) {
     let own = cells.to_vec();
-    let first = |cell: &CellReport| own.iter().position(|c| c.identity() == cell.identity());
-    cells.sort_by_cached_key(first);
+    let several = servers(cells).len() > 1;
+    let mut keys: Vec<(usize, usize)> = Vec::new();
+    for (at, cell) in own.iter().enumerate() {
+        let first = |is: &dyn Fn(&CellReport) -> bool| own.iter().position(is).unwrap_or(at);
+        let scenario = first(&|c| c.scenario == cell.scenario);
+        let place = match cell.place {
+            Some(place) => place as usize,
+            None if several => first(&|c| c.identity() == cell.identity()),
+            None => at,
+        };
+        keys.push((scenario, place));
+    }
+    let mut order: Vec<usize> = (0..own.len()).collect();
+    order.sort_by_key(|at| keys[*at]);
+    let sorted: Vec<CellReport> = order.into_iter().map(|at| own[at].clone()).collect();
+    cells.clone_from_slice(&sorted);
 }
 
 /// A search through schedules.
@@ -354,6 +369,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cells_are_in_the_order_of_the_plan_whenever_each_was_driven() {
+        let cell = |scenario: &str, place: u32, server: &str| CellReport {
+            scenario: scenario.to_owned(),
+            server: server.to_owned(),
+            place: Some(place),
+            ..super::super::gate::tests::cell("a", Verdict::Pass, &[])
+        };
+        let mut cells =
+            [("y", 0, "6"), ("y", 2, "6"), ("y", 1, "6"), ("x", 0, "6"), ("y", 0, "7"), ("y", 1, "7")]
+                .map(|(scenario, place, server)| cell(scenario, place, server));
+        in_order(&mut cells);
+        let order = cells.map(|c| (c.scenario, c.place.unwrap(), c.server));
+        let is = |(scenario, place, server): &(String, u32, String)| format!("{scenario} {place} {server}");
+        assert_eq!(order.each_ref().map(is), ["y 0 6", "y 0 7", "y 1 6", "y 1 7", "y 2 6", "x 0 6"]);
+    }
+
+    #[test]
     fn cells_of_several_servers_stand_side_by_side_and_those_of_one_stay_where_they_are() {
         let cell = |limiter: &str, server: &str| CellReport {
             server: server.to_owned(),
@@ -363,10 +395,10 @@ mod tests {
             cells.iter().map(|c| format!("{} {}", c.limiter, c.server)).collect()
         };
         let mut cells = vec![cell("b", "6"), cell("a", "6"), cell("b", "7"), cell("a", "7")];
-        side_by_side(&mut cells);
+        in_order(&mut cells);
         assert_eq!(order(&cells), ["b 6", "b 7", "a 6", "a 7"]);
         let mut twice = vec![cell("b", "6"), cell("a", "6"), cell("b", "6")];
-        side_by_side(&mut twice);
+        in_order(&mut twice);
         assert_eq!(order(&twice), ["b 6", "a 6", "b 6"]);
     }
 }

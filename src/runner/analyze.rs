@@ -48,7 +48,7 @@ pub fn read(path: &Path) -> Result<History, String> {
 pub fn report(history: &History) -> Report {
     let judged = history.cells.iter().map(judge::judge);
     let mut cells: Vec<_> = judged.chain(history.searched.iter().cloned()).collect();
-    report::side_by_side(&mut cells);
+    report::in_order(&mut cells);
     let claims = history.header.claims.as_ref().map(|c| Claims::of(c, &cells));
     let gate = history.header.gate.as_ref().map(|g| Gate::of(g, &cells));
     let (judged, verdict) = exit::of_all(&cells, claims.as_ref(), gate.as_ref(), &history.ground);

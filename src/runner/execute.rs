@@ -478,7 +478,7 @@ impl Run<'_> {
     /// Fills in what the run came to, and writes it for the last time.
     fn finish(mut self, ended: Exit, error: Option<String>) -> Report {
         let cleanup = if self.report.exit == Exit::Cleanup.code() { Exit::Cleanup } else { Exit::Ok };
-        report::side_by_side(&mut self.report.cells);
+        report::in_order(&mut self.report.cells);
         self.sum_up();
         let report = &self.report;
         let (judged, verdict) =

@@ -119,6 +119,7 @@ fn header(limit: Limit) -> CellHeader {
         concurrent: false,
         time: Default::default(),
         not_run: None,
+        place: None,
         replay: String::new(),
         contract: Contract {
             bound: Bound::None,

@@ -44,6 +44,7 @@ pub fn judge(cell: &Cell) -> CellReport {
         honesty: honesty(&indexed),
         search: None,
         adapters: adapters(cell),
+        place: header.place,
         clocks: header.clocks.clone(),
         told: told(cell).into_iter().chain(per_window(cell)).collect(),
         errors,

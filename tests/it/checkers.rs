@@ -405,6 +405,7 @@ pub async fn drive_one_call(address: SocketAddr, limiter: &str, hook: Option<Sha
         concurrent: plan.concurrent(),
         time: Default::default(),
         not_run: None,
+        place: None,
         replay: String::new(),
         contract: (cell.spec.contract)(&cell.settings),
         requirement: None,

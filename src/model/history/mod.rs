@@ -311,6 +311,9 @@ pub struct CellHeader {
     /// How the round's waits went by.
     #[serde(default)]
     pub time: Time,
+    /// Which cell of its scenario it is, from 0, in the order of the plan: it may be driven at another time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
     /// Why the cell was not driven at all, such as a server too old for the limiter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,

@@ -141,13 +141,14 @@ impl Run<'_> {
         self.progress.cell(plan, &label, group[0] + 1, plan.cells.len());
         let ground = self.ground();
         let mut lanes = Vec::new();
-        for (_, cell, recorder) in &cells {
+        for (index, cell, recorder) in &cells {
             let header = header(plan, cell, server, backend.name());
             let refused = match &self.workers {
                 Some(workers) => nodes::clocks_refused(workers, cell).await.map_err(environment)?,
                 None => None,
             };
             let header = CellHeader {
+                place: u32::try_from(*index).ok(),
                 replay: plan.replay(cell, backend.name(), &ground),
                 not_run: header.not_run.clone().or_else(|| stage.as_ref().err().cloned()).or(refused),
                 ..header
@@ -330,6 +331,7 @@ pub fn header(plan: &Plan, cell: &CellPlan, server: &ServerInfo, backend: &str) 
         concurrent: plan.concurrent(),
         time: drive::time_of(plan, cell),
         not_run,
+        place: None,
         replay: String::new(),
         contract: cell.contract(),
         requirement: plan.scenario.require.as_ref().map(|r| r.requirement(cell.setup.limit)),

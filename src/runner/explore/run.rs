@@ -407,6 +407,7 @@ impl Exploration {
             honesty: CellHonesty::default(),
             adapters: Vec::new(),
             clocks: Vec::new(),
+            place: None,
             told: Vec::new(),
             search: Some(search.unwrap_or_else(|| self.searched(target, &Explored::default(), &|_| None))),
             errors: Default::default(),

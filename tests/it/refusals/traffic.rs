@@ -132,6 +132,7 @@ fn header(settings: Settings, scope: Scope) -> CellHeader {
         concurrent: false,
         time: Default::default(),
         not_run: None,
+        place: None,
         replay: String::new(),
         contract: Contract {
             bound: settings.bound(),
