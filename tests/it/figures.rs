@@ -7,7 +7,8 @@ use rl_lab::runner::analyze;
 
 /// Limit 2 per 100 ms. Two identities make five calls in 1, 2, 3, 4 and 10 ms; of the first, three are
 /// admitted, two of them within 100 ms; one of the second is refused, and its last call gets no answer.
-/// Seven round trips for the four decisions, three for one of them. A log of three entries, a number.
+/// Seven round trips for the four decisions, three for one of them; nine commands for the five calls, those behind them among
+/// them. A log of three entries, a number.
 const HISTORY: &str = r#"
 {"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}
 {"type":"cell","scenario":"s","limiter":"l","client":"c","backend":"b","server":{"flavour":"redis","version":"7"},"limit":2,"nodes":1,"rounds":1,"concurrent":false,"requirement":null,"checks":[],"contract":{"bound":{"kind":"sliding-window","limit":2,"window":"100ms"},"scope":"global","clock":"app","clock_resolution_ms":1,"denials":"free","on_outage":"error","key_ttl_at_most":null}}
@@ -27,6 +28,7 @@ const HISTORY: &str = r#"
 {"type":"probe","key":"b","pttl":90,"at":170000000,"holds":17,"bytes":72,"kind":"string"}
 {"type":"probes-complete","at":170000000}
 {"type":"round-end","at":171000000,"ops":5,"clock_step_ns":0,"trips":7,"most_trips":3}
+{"type":"cell-end","honesty":{"generator_cpu":0.0,"overlap":0,"commands":9,"round_trips":7,"busy_ms":0.0}}
 "#;
 
 fn history(text: &str) -> rl_lab::model::history::History {
@@ -50,6 +52,7 @@ fn the_figures_are_what_the_history_says() {
         (CountedPerIdentity, 8.5),
         (RoundTripsPerDecision, 1.75),
         (MostRoundTrips, 3.0),
+        (CommandsPerCall, 1.8),
         // Of 1, 2, 3 and 4 ms: the second, and the last.
         (P50Ms, 2.0),
         (P99Ms, 4.0),
@@ -78,7 +81,7 @@ fn the_figures_are_what_the_history_says() {
 /// A primary that is replaced: frozen from 100 to 200 ms. Four calls, each with a key of its own. One before; one
 /// that fail-open admits after 50 ms, whose counter is at 2; one that the thawed primary admits at 210 ms, which the
 /// store answered after 5 ms; and an error at 230 ms. A request without a limiter waits 30 ms. Of 40 commands one
-/// node of two processes 30.
+/// node of two processes 30, in 2 ms of CPU time, for the two that the store decided.
 const OUTAGE: &str = r#"
 {"type":"run","schema":1,"lab":"0","id":"r","seed":1,"command":[],"started":"","epoch_ns_at_zero":0}
 {"type":"cell","scenario":"s","limiter":"l","client":"c","backend":"b","server":{"flavour":"redis","version":"7"},"topology":"sentinel","limit":2,"nodes":1,"rounds":1,"concurrent":false,"requirement":null,"checks":[],"contract":{"bound":{"kind":"fixed-window","limit":2,"window":"100ms"},"scope":"global","clock":"expiry","clock_resolution_ms":1,"denials":"charged","on_outage":"open","key_ttl_at_most":null}}
@@ -94,8 +97,8 @@ const OUTAGE: &str = r#"
 {"type":"ok","op":2,"allowed":true,"source":"store","at":215000000}
 {"type":"invoke","op":3,"node":0,"key":"d","cost":1,"at":230000000}
 {"type":"fail","op":3,"error":"READONLY","at":231000000}
-{"type":"load","node":"one","commands":30,"at":235000000}
-{"type":"load","node":"two","commands":10,"at":235000000}
+{"type":"load","node":"one","commands":30,"cpu_us":2000,"at":235000000}
+{"type":"load","node":"two","commands":10,"cpu_us":500,"at":235000000}
 {"type":"probe","key":"a","pttl":90,"at":240000000,"holds":1,"kind":"string"}
 {"type":"probe","key":"b","pttl":90,"at":240000000,"holds":2,"kind":"string"}
 {"type":"probe","key":"c","pttl":90,"at":240000000,"holds":1,"kind":"string"}
@@ -162,6 +165,7 @@ fn the_figures_of_an_outage_are_what_its_history_says() {
         (AppliedTwice, 1.0),
         (AsideMaxMs, 30.0),
         (BusiestNodePercent, 75.0),
+        (DecisionsPerCpuSecond, 1000.0),
         (MaxMs, 50.0),
     ] {
         assert!(told.contains(&typed), "{typed:?} in {told:?}");
