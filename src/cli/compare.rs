@@ -59,7 +59,8 @@ pub fn main(matches: &ArgMatches) -> Answer {
     let told = compare(&before, &after);
     if told.pairs.is_empty() {
         return Err(Refusal::usage(format!(
-            "{} and {} have no cell in common: the same scenario, limiter, policy and client",
+            "{} and {} have no cell in common: the same scenario, limiter, variation, policy and client, and the same \
+             server and backend where one of them has several",
             flags.before.display(),
             flags.after.display()
         )));

@@ -1,5 +1,6 @@
 //! A scenario by its name, and `run FILE…`.
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 
 use clap::ArgMatches;
@@ -18,7 +19,7 @@ use crate::model::units::Seed;
 use crate::runner::execute::{self, Request};
 use crate::runner::exit::Exit;
 use crate::runner::explore::run::Exploration;
-use crate::runner::plan::{self, CellPlan, Plan};
+use crate::runner::plan::{self, CellPlan, Overrides, Plan};
 use crate::runner::record::Stop;
 use crate::runner::scenarios::{self, Named};
 
@@ -92,7 +93,32 @@ fn plans(
     load: impl FnOnce() -> Result<Vec<Named>, String>,
 ) -> Result<Vec<Plan>, String> {
     let overrides = flags.overrides()?;
-    load()?.into_iter().map(|named| plan::plan(named, &overrides, seed)).collect()
+    let plans: Vec<Plan> =
+        load()?.into_iter().map(|named| plan::plan(named, &overrides, seed)).collect::<Result<_, _>>()?;
+    for plan in &plans {
+        something_runs(plan, &overrides)?;
+    }
+    Ok(plans)
+}
+
+/// A variation may be for some limiters only: whoever names others is told, and does not wait for a table without rows.
+fn something_runs(plan: &Plan, overrides: &Overrides) -> Result<(), String> {
+    if !plan.cells.is_empty() {
+        return Ok(());
+    }
+    let variants = plan.scenario.variants.iter().map(|v| v.limiter.to_string());
+    let named: BTreeSet<String> = variants.collect();
+    let named: Vec<String> = named.into_iter().collect();
+    let mut asked: Vec<String> = overrides.limiters.iter().map(ToString::to_string).collect();
+    if asked.is_empty() {
+        asked.push("any of its limiters".to_owned());
+    }
+    Err(format!(
+        "no variation of {} is for {}: its variations are each for some of {}",
+        plan.name,
+        asked.join(", "),
+        named.join(", ")
+    ))
 }
 
 async fn live(flags: &GroundFlags, seed: Seed, work: Work) -> Result<Report, Refusal> {

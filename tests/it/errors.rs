@@ -57,6 +57,7 @@ fn an_unknown_name_is_told_with_the_nearest_one() {
         (vec!["race", "--format", "jsn"], "json"),
         (vec!["raec"], "race"),
         (vec!["run", "raec"], "did you mean 'race'"),
+        (vec!["sync", "--limiters", "local-sync"], "no variation of sync is for local-sync"),
         (vec!["lst"], "list"),
     ] {
         Lab::with_nothing().run(&args).exits(2).says(&[nearest]);

@@ -259,12 +259,18 @@ fn not_convicted(options: &Options<'_>) -> Vec<Text> {
             lines.push(text);
         }
     };
+    let passed = |name: &str| {
+        let mut all = options.checks().into_iter().flat_map(|check| options.judged(name, check));
+        all.any(|(.., c)| c.verdict == Verdict::Pass)
+    };
     let kept = options.with(|v| matches!(v, Verdict::Pass | Verdict::NotApplicable));
+    let (kept, untried): (Vec<&str>, Vec<&str>) = kept.into_iter().partition(|name| passed(name));
     // Of whom less was asked than of others, less is known.
     let most = options.names.iter().map(|name| options.tried(name)).max().unwrap_or(0);
     let (whole, part): (Vec<&str>, Vec<&str>) = kept.iter().partition(|name| options.tried(name) == most);
     line("Kept everything that was tried:", &whole);
     line(&format!("Kept what was tried of them, which is less than the {most} properties of others:"), &part);
+    line("Nothing was tried of them, since nothing applied:", &untried);
     line(
         "Convicted of nothing, but of something too little is known:",
         &options.with(|v| v == Verdict::Unknown),
@@ -359,6 +365,23 @@ mod tests {
             for part in ["redis 7.0.15", "rl-lab report a", "rl-lab race --seed 42", "out/a", "out/b"] {
                 assert!(page.contains(part) && text.contains(part), "{part} is missing in {template:?}");
             }
+        }
+    }
+
+    #[test]
+    fn who_was_never_run_kept_nothing() {
+        let mut race = sample::race();
+        let cell = race.cells.iter_mut().find(|c| c.limiter == "fixed-window-lua").unwrap();
+        cell.checks.iter_mut().for_each(|c| c.verdict = Verdict::NotApplicable);
+        let study = study(vec![("a".into(), &race)]);
+        for template in [Template::Comparison, Template::Adr] {
+            let text = markdown::render(&study.compose(template, Scenes::None).unwrap());
+            let kept = text.lines().find(|l| l.contains("Kept everything")).unwrap_or_default();
+            assert!(!kept.contains("fixed-window-lua"), "{kept}");
+            assert!(
+                text.contains("**Nothing was tried of them, since nothing applied:** `fixed-window-lua`"),
+                "{text}"
+            );
         }
     }
 

@@ -1,5 +1,7 @@
 //! The title of a chart: what there is to see in it, in one sentence.
 
+use std::collections::BTreeSet;
+
 use super::super::words;
 use super::row::{OVER, REQUIREMENT, room};
 use super::skew;
@@ -28,8 +30,11 @@ fn admitted(cells: &[&CellReport]) -> Option<String> {
         return None;
     }
     let over: Vec<_> = cells.iter().filter(|c| failed(c, OVER) || failed(c, REQUIREMENT)).collect();
+    // A limiter under several variations, or on several servers, is several cases.
+    let names: BTreeSet<&str> = cells.iter().map(|c| c.limiter.as_str()).collect();
+    let what = if names.len() == cells.len() { "limiters" } else { "cases" };
     let of =
-        if judged == 1 { "the limiter".to_owned() } else { format!("{} of {judged} limiters", over.len()) };
+        if judged == 1 { "the limiter".to_owned() } else { format!("{} of {judged} {what}", over.len()) };
     let most = over.iter().flat_map(|c| c.rounds.iter().map(move |r| (r.admitted, room(c))));
     Some(match most.max_by_key(|(admitted, room)| admitted.saturating_sub(*room)) {
         // One that is over a shorter span than the round has no such number.
@@ -39,7 +44,7 @@ fn admitted(cells: &[&CellReport]) -> Option<String> {
         }
         Some(_) => capital(&format!("{of} admitted too much in a window")),
         None if judged == 1 => "The limiter was not seen to admit too much".to_owned(),
-        None => format!("None of {judged} limiters was seen to admit too much"),
+        None => format!("None of {judged} {what} was seen to admit too much"),
     })
 }
 
@@ -124,6 +129,8 @@ mod tests {
         assert_eq!(of(&all[2..3]), "The limiter was not seen to admit too much");
         let mut unjudged = report.cells[2].clone();
         unjudged.checks.clear();
+        let on_two_servers = [&report.cells[2], &report.cells[2], &report.cells[3]];
+        assert_eq!(of(&on_two_servers), "None of 3 cases was seen to admit too much");
         assert_eq!(of(&[&unjudged]), report.scenarios[0].title);
     }
 

@@ -67,13 +67,13 @@ pub fn finding(cells: &[&CellReport]) -> Option<String> {
     let of = |l: &Line<'_>| {
         let right = l.points.iter().min_by_key(|p| p.skew.abs()).map_or(0.0, |p| p.worst);
         let most = l.points.iter().map(|p| p.worst).fold(0.0, f64::max);
-        (most, right)
+        (most, right, l.head.limiter.clone())
     };
     if lines.is_empty() {
         return None;
     }
     let worst = convicted.iter().map(|l| of(l)).max_by(|a, b| (a.0 - a.1).total_cmp(&(b.0 - b.1)));
-    let Some((most, right)) = worst else {
+    let Some((most, right, name)) = worst else {
         let who = if lines.len() == 1 { "The limiter was not" } else { "No limiter was" };
         return Some(format!("{who} seen to admit too much where clocks differ"));
     };
@@ -82,7 +82,9 @@ pub fn finding(cells: &[&CellReport]) -> Option<String> {
         (1, all) => format!("1 of {all} limiters admits"),
         (n, all) => format!("{n} of {all} limiters admit"),
     };
-    Some(format!("{who} too much where clocks differ: up to {most} in a window, {right} with equal clocks"))
+    Some(format!(
+        "{who} too much where clocks differ: up to {most} in a window with {name}, {right} with equal clocks"
+    ))
 }
 
 /// What the colours mean, as far as they are used, and what is left out.
@@ -242,7 +244,7 @@ mod tests {
         assert_eq!(told, [log, window]);
         assert_eq!(
             finding(&cells).unwrap(),
-            "1 of 2 limiters admits too much where clocks differ: up to 20 in a window, 10 with equal clocks"
+            "1 of 2 limiters admits too much where clocks differ: up to 20 in a window with log, 10 with equal clocks"
         );
         let window = "The limiter was not seen to admit too much where clocks differ";
         assert_eq!(finding(&cells[4..]).unwrap(), window);
