@@ -29,7 +29,8 @@ pub fn main(matches: &ArgMatches) -> Answer {
     let mut plans =
         matrix::plans(&plan, &overrides.limiters, seed).map_err(|e| Refusal::usage(e).of(seed))?;
     if overrides.strict {
-        let checks = plans.iter_mut().flat_map(|p| &mut p.cells).flat_map(|c| c.checks_mut());
+        let checks =
+            plans.iter_mut().flat_map(|p| &mut p.cells).flat_map(|c| c.checks_everywhere().flatten());
         checks.for_each(|c| c.expected = None);
     }
     run::work(&flags, seed, Work { plans, columns: Some(plan.columns), ..Work::default() })

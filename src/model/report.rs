@@ -203,24 +203,21 @@ pub fn servers(cells: &[CellReport]) -> Vec<String> {
 
 /// Puts cells into the order in which they were planned: some are driven at the same time as others that come later, and
 /// what ran on several servers ran one after the other, and is to stand side by side.
-pub fn in_order(cells: &mut [CellReport]) {
-    let own = cells.to_vec();
+pub fn in_order(cells: &mut Vec<CellReport>) {
     let several = servers(cells).len() > 1;
-    let mut keys: Vec<(usize, usize)> = Vec::new();
-    for (at, cell) in own.iter().enumerate() {
-        let first = |is: &dyn Fn(&CellReport) -> bool| own.iter().position(is).unwrap_or(at);
-        let scenario = first(&|c| c.scenario == cell.scenario);
+    let key = |(at, cell): (usize, &CellReport)| {
+        let first = |is: &dyn Fn(&CellReport) -> bool| cells.iter().position(is).unwrap_or(at);
         let place = match cell.place {
             Some(place) => place as usize,
             None if several => first(&|c| c.identity() == cell.identity()),
             None => at,
         };
-        keys.push((scenario, place));
-    }
-    let mut order: Vec<usize> = (0..own.len()).collect();
-    order.sort_by_key(|at| keys[*at]);
-    let sorted: Vec<CellReport> = order.into_iter().map(|at| own[at].clone()).collect();
-    cells.clone_from_slice(&sorted);
+        (first(&|c| c.scenario == cell.scenario), place)
+    };
+    let keys: Vec<(usize, usize)> = cells.iter().enumerate().map(key).collect();
+    let mut keyed: Vec<_> = keys.into_iter().zip(std::mem::take(cells)).collect();
+    keyed.sort_by_key(|(key, _)| *key);
+    cells.extend(keyed.into_iter().map(|(_, cell)| cell));
 }
 
 /// A search through schedules.
@@ -378,11 +375,14 @@ mod tests {
         };
         let mut cells =
             [("y", 0, "6"), ("y", 2, "6"), ("y", 1, "6"), ("x", 0, "6"), ("y", 0, "7"), ("y", 1, "7")]
-                .map(|(scenario, place, server)| cell(scenario, place, server));
+                .map(|(scenario, place, server)| cell(scenario, place, server))
+                .to_vec();
         in_order(&mut cells);
-        let order = cells.map(|c| (c.scenario, c.place.unwrap(), c.server));
-        let is = |(scenario, place, server): &(String, u32, String)| format!("{scenario} {place} {server}");
-        assert_eq!(order.each_ref().map(is), ["y 0 6", "y 0 7", "y 1 6", "y 1 7", "y 2 6", "x 0 6"]);
+        let is = |c: &CellReport| format!("{} {} {}", c.scenario, c.place.unwrap(), c.server);
+        assert_eq!(
+            cells.iter().map(is).collect::<Vec<_>>(),
+            ["y 0 6", "y 0 7", "y 1 6", "y 1 7", "y 2 6", "x 0 6"]
+        );
     }
 
     #[test]

@@ -94,8 +94,7 @@ pub fn plans(claims: &ClaimsPlan, seed: Seed) -> Result<Vec<Plan>, String> {
             // What a scenario expects of all of its limiters it does not expect of these.
             let foreign = cell.spec.foreign.is_some();
             let said: Vec<Option<Verdict>> = cell.checks.iter().map(|c| said(&c.check)).collect();
-            let checks = cell.checks_on.values_mut().chain([&mut cell.checks]);
-            for checks in checks {
+            for checks in cell.checks_everywhere() {
                 checks.iter_mut().zip(&said).for_each(|(c, said)| {
                     c.expected = if foreign { said.or(c.expected) } else { c.expected.or(*said) }
                 });

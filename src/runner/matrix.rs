@@ -38,7 +38,7 @@ pub fn plans(matrix: &MatrixPlan, limiters: &[LimiterRef], seed: Seed) -> Result
         let mut plan = plan::plan(named, &changes, seed)?;
         for cell in &mut plan.cells {
             let limiter = cell.limiter.clone();
-            cell.checks_mut().for_each(|c| c.expected = matrix.expected(&limiter, &c.check));
+            cell.checks_everywhere().flatten().for_each(|c| c.expected = matrix.expected(&limiter, &c.check));
         }
         plans.push(plan);
     }

@@ -459,9 +459,9 @@ fn cell(
 }
 
 impl CellPlan {
-    /// Its checks, on every ground where something else may be expected.
-    pub fn checks_mut(&mut self) -> impl Iterator<Item = &mut PlannedCheck> {
-        self.checks_on.values_mut().chain([&mut self.checks]).flatten()
+    /// Its checks, once for every ground where something else may be expected.
+    pub fn checks_everywhere(&mut self) -> impl Iterator<Item = &mut Vec<PlannedCheck>> {
+        self.checks_on.values_mut().chain([&mut self.checks])
     }
 
     /// Its checks with what is expected on this backend and server.

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use rl_lab::checkers;
 use rl_lab::model::contract::Bound;
+use rl_lab::model::figures::Figure;
 use rl_lab::model::history::{Cell, CellHeader, Event, PlannedCheck, RunHeader};
 use rl_lab::model::indexed::IndexedCell;
-use rl_lab::model::op::{KeyId, Outcome};
+use rl_lab::model::op::{KeyId, Outcome, Source};
 use rl_lab::model::report::{CellHonesty, Report, ServerInfo};
 use rl_lab::model::scenario::PlannedClock;
 use rl_lab::model::units::{Limit, Nanos, Seed};
@@ -245,6 +246,30 @@ fn a_clock_that_is_wrong_for_no_call_tries_nothing() {
         c.drift_ppm = 1;
     };
     assert_eq!(with(&by_less_than_it_can_tell), Unknown);
+}
+
+#[test]
+fn what_a_policy_decided_tells_nothing_of_what_a_limiter_costs() {
+    let mut cell = analyze::read(&folder().join("cost.good.jsonl")).unwrap().cells.remove(0);
+    let judged = |cell: &Cell| checkers::find("cost").unwrap().judge(cell).verdict;
+    assert_eq!(judged(&cell), Pass);
+    cell.rounds.last_mut().unwrap().ops[0].source = Some(Source::FailClosed);
+    assert_eq!(judged(&cell), Unknown);
+}
+
+#[tokio::test]
+async fn exchanges_that_a_policy_stood_in_for_are_no_round_trips() {
+    if !usable("local").await {
+        return;
+    }
+    let call = ["round-trips", "--backend", "local", "--client", "not-configured", "--policy", "fail-closed"];
+    let report = Lab::new()
+        .run(&[&call[..], &["--limiters", "fixed-window-lua", "--format", "json"]].concat())
+        .exits(4)
+        .report();
+    let cell = &report.cells[0];
+    assert_eq!(crate::support::check(cell, "cost").verdict, Unknown);
+    assert!(!cell.figures.contains_key(&Figure::RoundTripsPerDecision), "{:?}", cell.figures);
 }
 
 /// Two calls a millisecond and a half behind an edge are over by what was recorded. That the limiter's clock may have

@@ -12,7 +12,7 @@ use rl_lab::model::http::{Form, RetryAfter};
 use rl_lab::model::report::Report;
 use rl_lab::model::verdict::{Standing, Verdict};
 use rl_lab::runner::analyze;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::ground::Ground;
 use crate::support::{Lab, check, on_both, usable};
@@ -155,6 +155,13 @@ async fn a_service_is_judged_from_outside_by_what_it_says() {
     ] {
         ask(form, form, 1, &[rule, "verdict: FAIL"]);
     }
+    // A limiter that tells no wait, and a front that always tells the whole window: no other field betrays it.
+    let untold = ["incr-then-expire", "--limit", "2", "--window", "3s", "--front", "whole-window"];
+    let served = Served::start(&lab, &ground, &untold);
+    lab.run(&["headers", &served.url(), "-H", "X-User: untold"])
+        .exits(1)
+        .prints(&["FAIL     wait-is-needed "]);
+    assert_eq!(served.end(), Some(0));
     // A wait that nobody has the patience for, and a limit that is not reached.
     let long = ["fixed-window-lua", "--limit", "5", "--window", "600s"];
     let served = Served::start(&lab, &ground, &long);
@@ -216,6 +223,116 @@ fn each_rule_of_the_headers_has_a_history_that_breaks_it() {
         let witness = found.witness.as_deref().unwrap_or_else(|| panic!("{limiter}: {found:?}"));
         assert!(witness.starts_with(rule) && witness.contains(part), "{limiter}: {witness}");
     }
+}
+
+/// What is found of a service of which nothing is known but its answers, each with when it came in ms.
+fn found_of(answers: &[(i64, Value)]) -> (Verdict, String) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/histories");
+    let text = std::fs::read_to_string(folder.join("headers-honest.good.jsonl")).unwrap();
+    let run = text.lines().next().unwrap();
+    let cell = text.lines().find(|l| l.contains(r#""limiter":"gcra-lua""#)).unwrap();
+    let mut builder = Builder::default();
+    let mut line = |text: &str| builder.line(text).unwrap();
+    line(run);
+    line(cell);
+    line(r#"{"type":"round","index":1,"at":0}"#);
+    let mut last = 0;
+    for (op, (at_ms, said)) in answers.iter().enumerate() {
+        let (at, allowed) = (at_ms * 1_000_000, said["status"] == 200);
+        last = at + 500_000;
+        let mut http = said.clone();
+        http["type"] = "http".into();
+        http["op"] = op.into();
+        line(&format!(r#"{{"type":"invoke","op":{op},"node":0,"key":"k","cost":1,"at":{at}}}"#));
+        line(&http.to_string());
+        line(&format!(r#"{{"type":"ok","op":{op},"allowed":{allowed},"source":"store","at":{last}}}"#));
+    }
+    line(&format!(r#"{{"type":"probes-complete","at":{last}}}"#));
+    let calls = answers.len();
+    line(&format!(r#"{{"type":"round-end","at":{},"ops":{calls},"clock_step_ns":0}}"#, last + 1));
+    let report = analyze::report(&builder.finish().unwrap());
+    let found = check(&report.cells[0], "headers-honest");
+    (found.verdict, found.witness.clone().or_else(|| found.why.clone()).unwrap())
+}
+
+const DATE: &str = "Mon, 30 Nov 2026 08:29:14 GMT";
+
+fn admitted(left: u64) -> Value {
+    json!({"status": 200, "date": DATE, "x": {"limit": "3", "remaining": left.to_string(), "reset": "1796027355"}})
+}
+
+fn refused(wait_s: u64) -> Value {
+    let problem = json!({"type": "urn:example:rate-limited", "title": "too many requests", "status": 429});
+    json!({"status": 429, "date": DATE, "retry_after": wait_s.to_string(), "media_type": "application/problem+json",
+           "problem": problem, "x": {"limit": "3", "remaining": "0", "reset": (1_796_027_354 + wait_s).to_string()}})
+}
+
+/// Three at once, then no more for a second.
+fn honest() -> Vec<(i64, Value)> {
+    vec![(0, admitted(2)), (1, admitted(1)), (2, admitted(0)), (3, refused(1)), (1100, admitted(2))]
+}
+
+#[test]
+fn what_nothing_was_held_against_is_unknown_from_outside_and_no_pass() {
+    assert_eq!(found_of(&honest()).0, Verdict::Pass, "{:?}", found_of(&honest()));
+    let with = |change: &dyn Fn(usize, &mut Value)| {
+        let mut answers = honest();
+        answers.iter_mut().enumerate().for_each(|(n, (_, said))| change(n, said));
+        found_of(&answers)
+    };
+    let x = |field: &'static str, values: [&'static str; 5]| {
+        move |n: usize, said: &mut Value| said["x"][field] = values[n].into()
+    };
+    use Verdict::{Fail, Unknown};
+    for (what, found, verdict, part) in [
+        ("always nothing left", with(&x("remaining", ["0"; 5])), Unknown, "more was given than was told"),
+        (
+            "more left than before",
+            with(&x("remaining", ["0", "2", "0", "0", "2"])),
+            Fail,
+            "were admitted before a call",
+        ),
+        (
+            "a limit that changes",
+            with(&x("limit", ["3", "1000", "3", "3", "3"])),
+            Unknown,
+            "3 in one answer and 1000",
+        ),
+        ("a limit nobody got", with(&x("limit", ["1000000"; 5])), Unknown, "said to be 1000000"),
+        ("a reset that is over", with(&x("reset", ["1795950000"; 5])), Fail, "before its own date"),
+        ("a reset far away", with(&x("reset", ["1799027355"; 5])), Unknown, "is there again"),
+        (
+            "a clock and its moments an hour behind",
+            with(&|_, said| {
+                said["date"] = "Mon, 30 Nov 2026 07:29:14 GMT".into();
+                said["x"]["reset"] = "1796023755".into();
+            }),
+            Unknown,
+            "from the one of this machine",
+        ),
+        (
+            "fields of a later draft",
+            with(&|_, said| said["unread"] = "ratelimit".into()),
+            Unknown,
+            "later draft",
+        ),
+    ] {
+        assert!(found.0 == verdict && found.1.contains(part), "{what}: {found:?}");
+    }
+}
+
+#[test]
+fn a_wait_is_looked_into_where_it_could_be_too_long() {
+    let begin = || vec![(0, admitted(2)), (1, admitted(1)), (2, admitted(0))];
+    let then = |more: &[(i64, Value)]| found_of(&[&begin()[..], more].concat());
+    // Always all of the window, also a second before its end: whoever comes back at that is let in.
+    let constant = then(&[(3, refused(10)), (8903, refused(10)), (10_009, admitted(2))]);
+    assert!(constant.0 == Verdict::Fail && constant.1.starts_with("wait-is-needed"), "{constant:?}");
+    // Two seconds for what may take six tenths: refused after half of one tells nothing.
+    let early = then(&[(3, refused(2)), (503, refused(2)), (2600, admitted(2))]);
+    assert!(early.0 == Verdict::Unknown && early.1.contains("wait-is-needed"), "{early:?}");
+    let late = then(&[(3, refused(2)), (903, refused(2)), (3000, admitted(2))]);
+    assert_eq!(late.0, Verdict::Pass, "{late:?}");
 }
 
 /// A service may say anything, however large, in any of its fields.
